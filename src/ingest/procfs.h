@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What /proc knows about processes that were there before we were, as events. */
+#pragma once
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "ingest/events.h"
+
+/*
+ * Events for one process: FORK and COMM per thread, EXEC, IDENTITY, MMAP per executable mapping, with time
+ * the given one. Processes may vanish at any moment: that is no error. -ESRCH: gone before anything was read.
+ */
+int procfs_process(pid_t pid, uint64_t time, event_fn fn, void *ctx);
+/* The same for every process. */
+int procfs_all(uint64_t time, event_fn fn, void *ctx);
+/* Thread ids of a process; *ret is the caller's to free. */
+int procfs_threads(pid_t pid, pid_t **ret, size_t *ret_count);
+/* uid, gid, effective ids, parent and cgroup path, as an IDENTITY event. */
+int procfs_identity(pid_t pid, uint64_t time, event_fn fn, void *ctx);
+/* Path of a cgroup by its id in the unified hierarchy; NULL when unknown. Valid until the next call. */
+const char *procfs_cgroup_path(uint64_t id);

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The profile file: writing side. One SQLite file; docs/profile-format.md documents it table by table.
+ *
+ * The caller gives the ids (dense, from 1). Everything between two store_commit() calls is one
+ * transaction. If the process dies, the file opens and holds all that was committed.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buildid.h"
+#include "base/cleanup.h"
+#include "base/ids.h"
+
+enum { STORE_SCHEMA_VERSION = 1, STORE_APPLICATION_ID = 0x41737379 /* "Assy" */ };
+
+struct store;
+
+/* One run of one program: a pid between two execs. */
+struct store_process {
+	struct process_id id;
+	struct process_id parent; /* 0: unknown */
+	uint32_t pid;
+	uint32_t ppid;
+	uint32_t uid, gid, euid, egid; /* UINT32_MAX: unknown, stored as NULL */
+	const char *comm;
+	const char *exe; /* NULL: unknown */
+	const char *cgroup; /* NULL: unknown */
+	uint64_t started; /* ns, CLOCK_MONOTONIC; 0: before the recording */
+	uint64_t ended; /* 0: still running when the recording ended */
+};
+
+struct store_thread {
+	struct thread_id id;
+	struct process_id process;
+	uint32_t tid;
+	const char *comm;
+	uint64_t started;
+	uint64_t ended;
+};
+
+#define MODULE_KINDS(X)                                                                            \
+	X(ELF, "elf")       /* a mapped ELF file; addresses are its own (p_vaddr) */               \
+	X(KERNEL, "kernel") /* vmlinux and kernel modules; addresses as run */                     \
+	X(VDSO, "vdso")     /* addresses are its own */                                            \
+	X(JIT, "jit")       /* named by a /tmp/perf-PID.map; one module per process; as run */     \
+	X(ANON, "anon")     /* executable memory without a file; as run */                         \
+	X(MARK, "mark")     /* not code: entries such as "[stack cut: ...]"; address = enum value */
+
+enum module_kind {
+#define X(name, text) MODULE_##name,
+	MODULE_KINDS(X)
+#undef X
+		MODULE_KIND_COUNT
+};
+
+struct store_module {
+	struct module_id id;
+	enum module_kind kind;
+	const char *path; /* as the process saw it; "[kernel]", "[vdso]", "[ext4]" */
+	struct build_id build_id;
+	struct process_id process; /* JIT, ANON: whose; otherwise 0 */
+	bool deleted; /* the file was gone or replaced */
+};
+
+struct store_mapping {
+	struct process_id process;
+	struct module_id module;
+	uint64_t start, end, offset; /* as in /proc/PID/maps */
+	uint64_t mapped; /* ns, CLOCK_MONOTONIC */
+	uint64_t unmapped; /* 0: to the end */
+};
+
+struct store_symbol {
+	struct symbol_id id;
+	struct module_id module;
+	const char *name; /* demangled */
+	const char *linkage; /* as in the object file; NULL when the same */
+	uint64_t address; /* in the module; with inlined, 0 */
+	uint64_t size; /* 0: unknown */
+	bool inlined; /* seen only as an inlined function */
+};
+
+/* One source-level frame at a location; depth 0 is the innermost inlined function. */
+struct store_frame {
+	struct location_id location;
+	uint32_t depth;
+	struct symbol_id symbol;
+	struct file_id file; /* 0: unknown */
+	uint32_t line; /* 0: unknown */
+};
+
+/* An existing file at path is kept as path.old. */
+int store_create(const char *path, struct store **ret);
+/* Opens an unfinished profile (its collector was killed) to complete it. */
+int store_reopen(const char *path, struct store **ret);
+void store_destroy(struct store *store);
+DEFINE_AUTO(struct store, store_destroy)
+
+int store_meta_set(struct store *store, const char *key, const char *value);
+int store_meta_set_u64(struct store *store, const char *key, uint64_t value);
+
+/* Each replaces the row of the same id. */
+int store_process_put(struct store *store, const struct store_process *row);
+int store_thread_put(struct store *store, const struct store_thread *row);
+int store_module_put(struct store *store, const struct store_module *row);
+int store_mapping_add(struct store *store, const struct store_mapping *row);
+int store_location_put(struct store *store, struct location_id id, struct module_id module,
+		       uint64_t address);
+/* A node of the tree of stacks: location called from parent; parent 0: the outermost frame. */
+int store_stack_put(struct store *store, struct stack_id id, struct stack_id parent,
+		    struct location_id location);
+/* Adds to what is there. kernel: how many of count were interrupted in kernel mode. */
+int store_samples_add(struct store *store, struct thread_id thread, struct stack_id stack,
+		      uint64_t count, uint64_t kernel);
+/* Adds to the timeline: samples of thread in the given second since the start. */
+int store_tick_add(struct store *store, uint32_t second, struct thread_id thread, uint64_t count);
+/* Totals: sets, not adds. reason: the JSON name of enum loss_reason; text: for people. */
+int store_loss_set(struct store *store, const char *reason, const char *text, uint64_t count);
+int store_seen_set(struct store *store, uint64_t seen);
+/* How the user stacks of kept samples ended; end: the JSON name of enum stack_end. */
+int store_stack_end_set(struct store *store, const char *end, const char *text, uint64_t count);
+
+int store_symbol_put(struct store *store, const struct store_symbol *row);
+int store_symbol_code_put(struct store *store, struct symbol_id id, const void *code, size_t size);
+int store_file_put(struct store *store, struct file_id id, const char *path);
+int store_frame_put(struct store *store, const struct store_frame *row);
+
+/* Locations that have no frame yet, by module and then address: what is left to symbolise. */
+struct store_unnamed {
+	struct location_id location;
+	struct module_id module;
+	uint64_t address;
+	uint64_t self; /* samples with this location innermost: whose code is worth keeping */
+};
+int store_unnamed_list(struct store *store, struct store_unnamed **ret, size_t *ret_count);
+/* Reads a module's row back; path is the caller's to free. */
+int store_module_get(struct store *store, struct module_id id, struct store_module *ret,
+		     char **ret_path);
+
+/* Ends the transaction and begins the next. */
+int store_commit(struct store *store);
+/* The recording is complete: marks the file finished and leaves one file, nothing beside it. */
+int store_finish(struct store *store);
