@@ -25,14 +25,16 @@ int err_wrap(int code, const char *format, ...)
 {
 	char text[ERR_TEXT_MAX];
 	va_list args;
-	size_t length;
+	size_t length, inner;
 
 	va_start(args, format);
 	vsnprintf(text, sizeof(text) - 2, format, args);
 	va_end(args);
 	strcat(text, ": ");
 	length = strlen(text);
-	strncat(text, last_text, sizeof(text) - length - 1);
+	inner = strnlen(last_text, sizeof(text) - length - 1);
+	memcpy(text + length, last_text, inner);
+	text[length + inner] = '\0';
 	memcpy(last_text, text, sizeof(last_text));
 	return code;
 }
