@@ -24,5 +24,5 @@ static inline void build_id_hex(const struct build_id *id, char ret[BUILD_ID_HEX
 {
 	ret[0] = '\0';
 	for (unsigned int i = 0; i < id->size; i++)
-		sprintf(ret + 2 * i, "%02x", id->bytes[i]);
+		snprintf(ret + 2 * i, 3, "%02x", id->bytes[i]);
 }

@@ -30,8 +30,9 @@ int err_wrap(int code, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text) - 2, format, args);
 	va_end(args);
-	strcat(text, ": ");
 	length = strlen(text);
+	memcpy(text + length, ": ", 2);
+	length += 2;
 	inner = strnlen(last_text, sizeof(text) - length - 1);
 	memcpy(text + length, last_text, inner);
 	text[length + inner] = '\0';
