@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-2-Clause
+# The few commands a person types. Meson does the building; this file only calls it.
+#
+#	make build	build/assay, after installing what it needs
+#	make demo	build, profile a real program, show the result
+#	make check	everything CI runs; the last line is the total
+#	make bench	the measurements in bench/
+#	make lint fmt	the house rules; formatting
+#	make install	to PREFIX (/usr/local), DESTDIR is honoured
+
+BUILD ?= build
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 5
+
+DEPS_BUILD = gcc libc6-dev meson ninja-build pkgconf clang llvm bpftool libbpf-dev libelf-dev libdw-dev \
+	libzydis-dev libzycore-dev libsqlite3-dev libzstd-dev zlib1g-dev libxxhash-dev libjansson-dev \
+	libiberty-dev
+DEPS_DEMO = xz-utils libcap2-bin
+DEPS_CHECK = $(DEPS_DEMO) libcmocka-dev clang-format libclang-rt-dev python3 sqlite3 binutils g++ gdb \
+	golang-go linux-perf mandoc povray povray-examples povray-includes protobuf-compiler \
+	util-linux
+
+.PHONY: all deps deps-demo deps-check build demo check bench lint fmt install clean
+
+all: build
+
+deps:
+	@tools/deps $(DEPS_BUILD)
+
+deps-demo: deps
+	@tools/deps $(DEPS_DEMO)
+
+deps-check: deps
+	@tools/deps $(DEPS_CHECK)
+
+build: deps
+	@test -f $(BUILD)/build.ninja || meson setup $(BUILD) --prefix $(PREFIX)
+	@ninja -C $(BUILD)
+
+demo: deps-demo build
+	@tools/demo $(BUILD)/assay
+
+check: deps-check
+	@BUILD=$(BUILD) FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run
+
+bench: deps-check build
+	@for script in bench/*.sh bench/*.py; do \
+		test ! -x $$script || { echo "== $$script"; ASSAY=$(BUILD)/assay $$script || exit 1; }; done
+
+lint:
+	@tools/lint
+
+fmt:
+	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
+
+install: build
+	@meson install -C $(BUILD)
+
+clean:
+	@rm -rf $(BUILD) build-asan build-fuzz
