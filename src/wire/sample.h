@@ -23,7 +23,6 @@ enum sample_record_kind {
 	RECORD_STACK = 1,
 	RECORD_DUMP = 2,
 	RECORD_IDENTITY = 3,
-	RECORD_UNMAP = 4,
 };
 
 /* Which run of which program a sample belongs to: survives pid reuse and tells an exec apart. */
@@ -74,12 +73,6 @@ struct sample_identity {
 	char comm[SAMPLE_COMM_MAX];
 };
 
-struct sample_unmap {
-	struct sample_record record;
-	wire_u64 start;
-	wire_u64 end;
-};
-
 _Static_assert(sizeof(struct sample_record) == 32, "wire");
 _Static_assert(sizeof(struct sample_stack) == 48, "wire");
 
@@ -108,7 +101,6 @@ _Static_assert(sizeof(struct sample_key) == 32, "wire");
 	X(COUNTS_FULL, "counts_full", "table of counts was full (raise --max-stacks)")             \
 	X(KERNEL_LOST, "kernel_lost", "dropped by the kernel's perf ring")                         \
 	X(THROTTLED, "throttled", "suppressed by the kernel's rate limit")                         \
-	X(NESTED, "nested", "sample handler was already running on this CPU")                      \
 	X(BAD_RECORD, "bad_record", "record made no sense and was skipped")                        \
 	X(NO_STACK, "no_stack", "count whose stack never arrived")
 

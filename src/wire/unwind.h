@@ -76,12 +76,14 @@ enum {
 	UCONTEXT_RIP = 168,
 };
 
+#define UNWIND_ROWS_ABSENT 0xffffffffu
+
 /* One executable mapping of a process. A process's mappings lie side by side, sorted by start. */
 struct unwind_mapping {
 	wire_u64 start;
 	wire_u64 end;
 	wire_u64 bias; /* run-time address - bias = offset that rows use */
-	wire_u32 first_row; /* in the rows map */
+	wire_u32 first_row; /* in the rows map; UNWIND_ROWS_ABSENT: only the host has the table */
 	wire_u32 row_count; /* 0: no table, walk by frame pointer */
 };
 
@@ -93,16 +95,14 @@ _Static_assert(sizeof(struct unwind_mapping) == 32, "read by BPF");
  */
 #define STACK_ENDS(X)                                                                              \
 	X(COMPLETE, "complete", "walked to its root")                                              \
-	X(NO_USER, "no_user", "kernel thread, has no user stack")                                  \
+	X(NO_USER, "no_user", "kernel thread or exiting task: no user stack")                      \
 	X(FRAME_POINTER, "frame_pointer", "frame-pointer chain broke where there is no table")     \
 	X(NO_MAPPING, "no_mapping", "return address lies in no executable mapping")                \
 	X(UNREADABLE, "unreadable", "stack memory was not present")                                \
 	X(BAD_CFA, "bad_cfa", "stack pointer did not grow")                                        \
 	X(HARD_RULE, "hard_rule", "unwind rule beyond the compact tables")                         \
 	X(TOO_DEEP, "too_deep", "more frames than --max-depth")                                    \
-	X(DUMP_SHORT, "dump_short", "stack longer than the copied part")                           \
-	X(NO_TABLE_SPACE, "no_table_space", "unwind table did not fit --table-memory")             \
-	X(UNPRIVILEGED, "unprivileged", "kernel part hidden from this user")
+	X(DUMP_SHORT, "dump_short", "stack longer than the copied part")
 
 enum stack_end {
 #define X(name, json, text) STACK_END_##name,

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The few kernel structures the BPF programs read. Only the fields named here are used; their offsets are
+ * taken from the running kernel's BTF when the program is loaded (CO-RE), so the order here means nothing.
+ */
+#pragma once
+
+#include <linux/bpf.h>
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define CORE __attribute__((preserve_access_index))
+
+/* Registers of an interrupted context. The order is ABI (asm/ptrace.h, 64-bit). */
+struct pt_regs {
+	__u64 r15, r14, r13, r12, rbp, rbx, r11, r10, r9, r8;
+	__u64 rax, rcx, rdx, rsi, rdi, orig_rax, rip, cs, flags, rsp, ss;
+};
+
+/* Context of a perf_event program (linux/bpf_perf_event.h). */
+struct bpf_perf_event_data {
+	struct pt_regs regs;
+	__u64 sample_period;
+	__u64 addr;
+};
+
+typedef struct {
+	unsigned int val;
+} kuid_t;
+
+typedef struct {
+	unsigned int val;
+} kgid_t;
+
+struct cred {
+	kuid_t uid;
+	kgid_t gid;
+	kuid_t euid;
+	kgid_t egid;
+} CORE;
+
+struct mm_struct {
+	unsigned long start_stack;
+} CORE;
+
+struct task_struct {
+	int pid;
+	int tgid;
+	unsigned int flags;
+	unsigned long long start_boottime;
+	unsigned long long self_exec_id;
+	struct task_struct *group_leader;
+	struct task_struct *real_parent;
+	const struct cred *cred;
+	struct mm_struct *mm;
+	char comm[16];
+} CORE;

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Values of the maps through which the host tells the sampler about processes. */
+#pragma once
+
+#include "wire/sample.h"
+
+/* A process's mappings: count of them from first on in the mappings map. Never changed once published: a new
+ * generation gets a new place. */
+struct sampler_process {
+	wire_u32 first;
+	wire_u32 count;
+	wire_u32 generation; /* unique over all processes; rows cached for another are stale */
+	wire_u32 epoch; /* grows when an address changed its meaning, so that stacks get new hashes */
+};
+
+_Static_assert(sizeof(struct sampler_process) == 16, "wire");
