@@ -69,6 +69,12 @@ struct unwind_row {
 
 _Static_assert(sizeof(struct unwind_row) == 8, "eight rows a cache line");
 
+/*
+ * A user frame that was interrupted at its address (the innermost one, and the one below a signal handler) carries this
+ * bit; every other user frame is a return address.
+ */
+#define UNWIND_EXACT (1ull << 63)
+
 /* Offsets of the saved registers in the ucontext that the kernel pushes for a signal. */
 enum {
 	UCONTEXT_RBP = 120,

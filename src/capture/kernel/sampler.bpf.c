@@ -24,11 +24,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Set by the loader before the programs are loaded. */
 const volatile __u32 max_depth = SAMPLE_DEPTH_MAX;
 const volatile __u32 dump_bytes = SAMPLE_DUMP_MAX;
-const volatile __u32 cpu_count = 1;
 const volatile __u64 ring_wakeup = 0; /* bytes in the ring that wake the collector */
 const volatile __u8 everything = 0; /* every process is a target */
-const volatile __u8 user_stacks = 1;
-const volatile __u8 kernel_stacks = 1;
 
 /* Which of the two counts maps the handler fills; the host drains the other. */
 volatile __u32 counts_active = 0;
@@ -420,7 +417,7 @@ static long walk_step(__u32 index, struct walk **slot)
 
 	if (at >= walk->limit || at >= SAMPLE_FRAMES_MAX)
 		return walk_stop(walk, STACK_END_TOO_DEEP);
-	walk->frames[at] = walk->ip;
+	walk->frames[at] = walk->ip | (walk->exact ? UNWIND_EXACT : 0);
 	walk->at = at + 1;
 	walk->hash = mix(walk->hash, walk->ip);
 	if (walk_row(walk, walk->ip - !walk->exact, &row) != ROW_FOUND) {
@@ -645,10 +642,6 @@ static __always_inline __u32 kernel_stack(struct bpf_perf_event_data *ctx,
 
 	if (!subject->in_kernel)
 		return 0;
-	if (!kernel_stacks) {
-		walk->frames[0] = subject->ip;
-		return 1;
-	}
 	size = bpf_get_stack(ctx, walk->frames, SAMPLE_KERNEL_DEPTH_MAX * 8, 0);
 	if (size < 8) {
 		walk->frames[0] = subject->ip;

@@ -1,0 +1,580 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "capture/kernel/sampler.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "sampler.skel.h"
+
+enum {
+	ROW_CACHE_ENTRIES = 4096, /* per CPU */
+	COUNTS_BATCH = 1024,
+	PLACE_CLASSES = 17, /* mappings are placed in runs of 2^class */
+
+};
+
+/* A run of the mappings map must rest before it is used again: a handler may still be reading it. */
+static const uint64_t PLACE_REST_NS = 2ull * NS_PER_S;
+
+struct place {
+	uint32_t first;
+	uint32_t class; /* the run holds 2^class mappings */
+	uint64_t retired;
+};
+
+typedef ARRAY(struct place) place_array;
+
+struct sampler {
+	struct sampler_options options;
+	struct sampler_handlers handlers;
+	struct sampler_bpf *skeleton;
+	struct ring_buffer *ring;
+	ARRAY(int) events;
+	uint64_t periods[CLOCKS];
+	size_t period_count;
+	int handler_err; /* first failure of a handler during a drain */
+	uint64_t bad_records;
+	uint32_t rows_used;
+	uint32_t mappings_used;
+	uint32_t generation;
+	place_array retired; /* oldest first */
+	place_array free[PLACE_CLASSES];
+	struct map published; /* tgid to first << 32 | class */
+};
+
+/* --- Events ------------------------------------------------------------------------------------ */
+
+static const struct {
+	const char *name;
+	uint32_t type;
+	uint64_t config;
+	const char *unit;
+} events[] = {
+#define X(name, text, type, config, unit) [SAMPLER_##name] = { text, type, config, unit },
+	SAMPLER_EVENTS(X)
+#undef X
+};
+
+const char *sampler_event_name(enum sampler_event event)
+{
+	return events[event].name;
+}
+
+const char *sampler_event_unit(enum sampler_event event)
+{
+	return events[event].unit;
+}
+
+int sampler_event_parse(const char *name, enum sampler_event *ret)
+{
+	for (size_t i = 0; i < SAMPLER_EVENT_COUNT; i++) {
+		if (!strcmp(name, events[i].name)) {
+			*ret = (enum sampler_event)i;
+			return 0;
+		}
+	}
+	return err_set(-EINVAL, "unknown event '%s'; known are cpu-clock, cycles and instructions",
+		       name);
+}
+
+static int perf_open(struct perf_event_attr *attr, pid_t pid, int cpu)
+{
+	int fd = (int)syscall(SYS_perf_event_open, attr, pid, cpu, -1, PERF_FLAG_FD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+bool sampler_event_works(enum sampler_event event)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = events[event].type,
+		.config = events[event].config,
+		.sample_period = 1000000,
+		.disabled = 1,
+		.exclude_kernel = 1,
+		.exclude_hv = 1,
+	};
+	AUTO(close_fd) int fd = perf_open(&attr, 0, -1);
+
+	return fd >= 0;
+}
+
+static void periods_choose(struct sampler *sampler)
+{
+	const struct sampler_options *options = &sampler->options;
+	uint64_t mean = options->frequency ? NS_PER_S / options->frequency : options->period;
+
+	if (options->event == SAMPLER_CPU_CLOCK) {
+		clocks_draw(mean, options->seed, sampler->periods);
+		sampler->period_count = CLOCKS;
+		return;
+	}
+	/* A hardware counter is scarce: one event. Given a rate, the kernel adapts its period all the time. */
+	sampler->periods[0] = options->frequency ? options->frequency : options->period;
+	sampler->period_count = 1;
+}
+
+static int event_open(struct sampler *sampler, pid_t tid, int cpu, uint64_t period)
+{
+	const struct sampler_options *options = &sampler->options;
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = events[options->event].type,
+		.config = events[options->event].config,
+		.sample_period = period,
+		.freq = options->event != SAMPLER_CPU_CLOCK && options->frequency,
+		.disabled = 1,
+		.inherit = tid != -1,
+		.exclude_idle = 1,
+		.exclude_hv = 1,
+		.enable_on_exec = options->target.enable_on_exec,
+		.use_clockid = 1,
+		.clockid = CLOCK_MONOTONIC,
+	};
+	int fd = perf_open(&attr, tid, cpu);
+
+	if (fd == -ESRCH)
+		return fd;
+	if (fd < 0)
+		return err_set(fd, "cannot sample %s: %s; 'assay doctor' tells what is missing",
+			       events[options->event].name, strerror(-fd));
+	*array_push(&sampler->events) = fd;
+	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF,
+		  bpf_program__fd(sampler->skeleton->progs.sample)))
+		return err_set(-errno, "cannot attach the sampler to %s: %s",
+			       events[options->event].name, strerror(errno));
+	return 0;
+}
+
+static int events_open(struct sampler *sampler, pid_t tid)
+{
+	const struct capture_target *target = &sampler->options.target;
+	static const int any_cpu = -1;
+	const int *cpus = target->cpus ? target->cpus : &any_cpu;
+	size_t cpu_count = target->cpus ? target->cpu_count : 1;
+	int err;
+
+	for (size_t c = 0; c < cpu_count; c++)
+		for (size_t i = 0; i < sampler->period_count; i++) {
+			err = event_open(sampler, tid, cpus[c], sampler->periods[i]);
+			if (err)
+				return err;
+		}
+	return 0;
+}
+
+int sampler_add_thread(struct sampler *sampler, pid_t tid)
+{
+	size_t before = sampler->events.count;
+	int err = events_open(sampler, tid);
+
+	if (err == -ESRCH)
+		return 0; /* it ended meanwhile */
+	if (err)
+		return err;
+	for (size_t i = before; i < sampler->events.count && !sampler->options.target.enable_on_exec;
+	     i++)
+		ioctl(sampler->events.items[i], PERF_EVENT_IOC_ENABLE, 0);
+	return 0;
+}
+
+int sampler_add_process(struct sampler *sampler, uint32_t tgid)
+{
+	uint32_t one = 1;
+
+	if (bpf_map__update_elem(sampler->skeleton->maps.targets, &tgid, sizeof(tgid), &one,
+				 sizeof(one), BPF_ANY))
+		return err_set(-errno, "cannot mark process %u: %s", tgid, strerror(errno));
+	return 0;
+}
+
+static int events_all(struct sampler *sampler, unsigned long request, const char *what)
+{
+	array_each(&sampler->events, fd)
+		if (ioctl(*fd, request, 0))
+			return err_set(-errno, "cannot %s sampling: %s", what, strerror(errno));
+	return 0;
+}
+
+int sampler_enable(struct sampler *sampler)
+{
+	return events_all(sampler, PERF_EVENT_IOC_ENABLE, "start");
+}
+
+int sampler_disable(struct sampler *sampler)
+{
+	return events_all(sampler, PERF_EVENT_IOC_DISABLE, "stop");
+}
+
+/* --- Records out -------------------------------------------------------------------------------- */
+
+static bool stack_valid(const struct sample_stack *stack, size_t size)
+{
+	return size >= sizeof(*stack) &&
+	       (size_t)stack->kernel_count + stack->user_count <= SAMPLE_FRAMES_MAX &&
+	       stack->end < STACK_END_COUNT &&
+	       size >= sizeof(*stack) + 8 * ((size_t)stack->kernel_count + stack->user_count);
+}
+
+static bool dump_valid(const struct sample_dump *dump, size_t size)
+{
+	return size >= sizeof(*dump) && dump->kernel_count <= SAMPLE_KERNEL_DEPTH_MAX &&
+	       dump->stack_size <= size - sizeof(*dump);
+}
+
+static int on_record(void *ctx, void *data, size_t size)
+{
+	struct sampler *sampler = ctx;
+	const struct sampler_handlers *handlers = &sampler->handlers;
+	const struct sample_record *record = data;
+	int err = 0;
+
+	if (size >= sizeof(struct sample_stack) && record->kind == RECORD_STACK &&
+	    stack_valid(data, size))
+		err = handlers->stack(handlers->ctx, data);
+	else if (size >= sizeof(struct sample_dump) && record->kind == RECORD_DUMP &&
+		 dump_valid(data, size))
+		err = handlers->dump(handlers->ctx, data);
+	else if (size >= sizeof(struct sample_identity) && record->kind == RECORD_IDENTITY)
+		err = handlers->identity(handlers->ctx, data);
+	else
+		sampler->bad_records++;
+	if (err && !sampler->handler_err)
+		sampler->handler_err = err;
+	return 0;
+}
+
+int sampler_drain_ring(struct sampler *sampler)
+{
+	int err = ring_buffer__consume(sampler->ring);
+
+	if (err < 0)
+		return err_set(err, "cannot read the sampler's ring: %s", strerror(-err));
+	return sampler->handler_err;
+}
+
+static int counts_empty(struct sampler *sampler, struct bpf_map *map)
+{
+	AUTO(free_ptr) struct sample_key *keys = mem_alloc(COUNTS_BATCH * sizeof(*keys));
+	AUTO(free_ptr) struct sample_count *counts = mem_alloc(COUNTS_BATCH * sizeof(*counts));
+	struct sample_key in, out;
+	bool first = true, last = false;
+	int err;
+
+	while (!last) {
+		uint32_t batch = COUNTS_BATCH;
+
+		err = bpf_map_lookup_and_delete_batch(bpf_map__fd(map), first ? NULL : &in, &out,
+						      keys, counts, &batch, NULL);
+		if (err && err != -ENOENT)
+			return err_set(err, "cannot read the sampler's counts: %s", strerror(-err));
+		last = err == -ENOENT;
+		for (uint32_t i = 0; i < batch; i++) {
+			err = sampler->handlers.count(sampler->handlers.ctx, &keys[i], &counts[i]);
+			if (err)
+				return err;
+		}
+		in = out;
+		first = false;
+	}
+	return 0;
+}
+
+int sampler_drain_counts(struct sampler *sampler)
+{
+	uint32_t active = sampler->skeleton->bss->counts_active & 1;
+	int err;
+
+	err = counts_empty(sampler, active ? sampler->skeleton->maps.counts_0 :
+					     sampler->skeleton->maps.counts_1);
+	sampler->skeleton->bss->counts_active = !active;
+	return err;
+}
+
+void sampler_tally(const struct sampler *sampler, struct sample_tally *ret)
+{
+	size_t cpus = (size_t)libbpf_num_possible_cpus();
+	AUTO(free_ptr) struct sample_tally *tallies = mem_zalloc(cpus * sizeof(*tallies));
+	uint32_t zero = 0;
+
+	memset(ret, 0, sizeof(*ret));
+	bpf_map__lookup_elem(sampler->skeleton->maps.tallies, &zero, sizeof(zero), tallies,
+			     cpus * sizeof(*tallies), 0);
+	for (size_t i = 0; i < cpus; i++) {
+		ret->seen += tallies[i].seen;
+		ret->counted += tallies[i].counted;
+		ret->dumped += tallies[i].dumped;
+		for (size_t reason = 0; reason < LOSS_COUNT; reason++)
+			ret->lost[reason] += tallies[i].lost[reason];
+	}
+	ret->lost[LOSS_BAD_RECORD] += sampler->bad_records;
+}
+
+int sampler_fd(const struct sampler *sampler)
+{
+	return ring_buffer__epoll_fd(sampler->ring);
+}
+
+size_t sampler_periods(const struct sampler *sampler, const uint64_t **ret)
+{
+	*ret = sampler->periods;
+	return sampler->period_count;
+}
+
+/* --- Tables in ---------------------------------------------------------------------------------- */
+
+/*
+ * Writes into an array map through a window that is mapped only meanwhile: a lasting mapping of the whole map would
+ * count as the collector's memory, and a system call per element would be slow.
+ */
+static int window_write(struct bpf_map *map, uint64_t offset, const void *data, size_t size)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t from = offset & ~(page - 1), to = (offset + size + page - 1) & ~(page - 1);
+	char *window;
+
+	if (!size)
+		return 0;
+	window = mmap(NULL, to - from, PROT_READ | PROT_WRITE, MAP_SHARED, bpf_map__fd(map),
+		      (off_t)from);
+	if (window == MAP_FAILED)
+		return err_set(-errno, "cannot write the map %s: %s", bpf_map__name(map),
+			       strerror(errno));
+	memcpy(window + (offset - from), data, size);
+	munmap(window, to - from);
+	return 0;
+}
+
+int sampler_publish_rows(struct sampler *sampler, const struct unwind_row *rows, size_t count,
+			 uint32_t *ret_first)
+{
+	int err;
+
+	if (count > sampler->options.max_rows - sampler->rows_used)
+		return -ENOSPC;
+	err = window_write(sampler->skeleton->maps.rows,
+			   (uint64_t)sampler->rows_used * sizeof(*rows), rows,
+			   count * sizeof(*rows));
+	if (err)
+		return err;
+	*ret_first = sampler->rows_used;
+	sampler->rows_used += (uint32_t)count;
+	return 0;
+}
+
+static uint32_t class_of(size_t count)
+{
+	uint32_t class = 3;
+
+	while ((1ull << class) < count)
+		class++;
+	return class;
+}
+
+static void places_revive(struct sampler *sampler)
+{
+	uint64_t now = clock_monotonic();
+	size_t rested = 0;
+
+	while (rested < sampler->retired.count &&
+	       now - sampler->retired.items[rested].retired > PLACE_REST_NS) {
+		struct place *place = &sampler->retired.items[rested++];
+
+		*array_push(&sampler->free[place->class]) = *place;
+	}
+	sampler->retired.count -= rested;
+	if (rested)
+		memmove(sampler->retired.items, sampler->retired.items + rested,
+			sampler->retired.count * sizeof(struct place));
+}
+
+static int place_take(struct sampler *sampler, size_t count, struct place *ret)
+{
+	uint32_t class = class_of(count);
+
+	if (class >= PLACE_CLASSES)
+		return -ENOSPC;
+	places_revive(sampler);
+	if (sampler->free[class].count) {
+		*ret = sampler->free[class].items[--sampler->free[class].count];
+		return 0;
+	}
+	if ((1u << class) > sampler->options.max_mappings - sampler->mappings_used)
+		return -ENOSPC;
+	*ret = (struct place){ .first = sampler->mappings_used, .class = class };
+	sampler->mappings_used += 1u << class;
+	return 0;
+}
+
+static void place_retire(struct sampler *sampler, uint64_t packed)
+{
+	*array_push(&sampler->retired) = (struct place){
+		.first = (uint32_t)(packed >> 32),
+		.class = (uint32_t)packed,
+		.retired = clock_monotonic(),
+	};
+}
+
+int sampler_publish_process(struct sampler *sampler, uint32_t tgid,
+			    const struct unwind_mapping *mappings, size_t count, uint32_t epoch)
+{
+	struct sampler_process process = { .generation = ++sampler->generation, .epoch = epoch };
+	struct place place;
+	uint64_t *published;
+	bool fresh;
+	int err;
+
+	err = place_take(sampler, count, &place);
+	if (err)
+		return err;
+	err = window_write(sampler->skeleton->maps.mappings,
+			   (uint64_t)place.first * sizeof(*mappings), mappings,
+			   count * sizeof(*mappings));
+	if (err)
+		return err;
+	process.first = place.first;
+	process.count = (uint32_t)count;
+	if (bpf_map__update_elem(sampler->skeleton->maps.processes, &tgid, sizeof(tgid), &process,
+				 sizeof(process), BPF_ANY))
+		return err_set(-errno, "cannot publish process %u: %s", tgid, strerror(errno));
+	published = map_at(&sampler->published, tgid, &fresh);
+	if (!fresh)
+		place_retire(sampler, *published);
+	*published = (uint64_t)place.first << 32 | place.class;
+	return 0;
+}
+
+void sampler_forget_process(struct sampler *sampler, uint32_t tgid)
+{
+	uint64_t *published = map_find(&sampler->published, tgid);
+
+	bpf_map__delete_elem(sampler->skeleton->maps.processes, &tgid, sizeof(tgid), 0);
+	if (!published)
+		return;
+	place_retire(sampler, *published);
+	map_remove(&sampler->published, tgid);
+}
+
+/* --- Life ----------------------------------------------------------------------------------------- */
+
+static int say_libbpf(enum libbpf_print_level level, const char *format, va_list args)
+{
+	char line[1024];
+
+	if (level == LIBBPF_DEBUG)
+		return 0;
+	vsnprintf(line, sizeof(line), format, args);
+	line[strcspn(line, "\n")] = '\0';
+	log_debug("libbpf: %s", line);
+	return 0;
+}
+
+static int maps_size(struct sampler_bpf *skeleton, const struct sampler_options *options)
+{
+	uint32_t cpus = (uint32_t)libbpf_num_possible_cpus();
+	int err = 0;
+
+	err = err ? err : bpf_map__set_max_entries(skeleton->maps.ring, (uint32_t)options->ring_bytes);
+	err = err ? err : bpf_map__set_max_entries(skeleton->maps.counts_0, options->max_stacks);
+	err = err ? err : bpf_map__set_max_entries(skeleton->maps.counts_1, options->max_stacks);
+	err = err ? err : bpf_map__set_max_entries(skeleton->maps.stacks_sent, options->max_stacks * 4);
+	err = err ? err : bpf_map__set_max_entries(skeleton->maps.rows, options->max_rows);
+	err = err ? err : bpf_map__set_max_entries(skeleton->maps.mappings, options->max_mappings);
+	err = err ? err : bpf_map__set_max_entries(skeleton->maps.row_cache,
+						   cpus * ROW_CACHE_ENTRIES);
+	return err;
+}
+
+static int skeleton_load(struct sampler *sampler)
+{
+	const struct sampler_options *options = &sampler->options;
+	struct sampler_bpf *skeleton;
+	int err;
+
+	libbpf_set_print(say_libbpf);
+	sampler->skeleton = skeleton = sampler_bpf__open();
+	if (!skeleton)
+		return err_set(-errno, "cannot open the sampler's BPF object: %s", strerror(errno));
+	skeleton->rodata->max_depth = options->max_depth;
+	skeleton->rodata->ring_wakeup = options->ring_bytes / 2;
+	skeleton->rodata->everything = options->target.system_wide;
+	err = maps_size(skeleton, options);
+	if (!err)
+		err = sampler_bpf__load(skeleton);
+	if (err)
+		return err_set(err, "the kernel refused the sampler: %s; 'assay doctor' tells what is missing",
+			       strerror(-err));
+	err = sampler_bpf__attach(skeleton); /* fork, exec and exit; sample() goes to the events */
+	if (err)
+		return err_set(err, "cannot follow fork and exec: %s", strerror(-err));
+	sampler->ring = ring_buffer__new(bpf_map__fd(skeleton->maps.ring), on_record, sampler, NULL);
+	if (!sampler->ring)
+		return err_set(-errno, "cannot map the sampler's ring: %s", strerror(errno));
+	return 0;
+}
+
+static int targets_open(struct sampler *sampler)
+{
+	const struct capture_target *target = &sampler->options.target;
+	int err;
+
+	if (target->system_wide)
+		return events_open(sampler, -1);
+	for (size_t i = 0; i < target->tid_count; i++) {
+		err = events_open(sampler, target->tids[i]);
+		if (err && err != -ESRCH)
+			return err;
+	}
+	if (!sampler->events.count)
+		return err_set(-ESRCH, "the process ended before it could be sampled");
+	return 0;
+}
+
+int sampler_open(const struct sampler_options *options, const struct sampler_handlers *handlers,
+		 struct sampler **ret)
+{
+	AUTO(sampler_destroy_auto) struct sampler *sampler = mem_zalloc(sizeof(*sampler));
+	int err;
+
+	sampler->options = *options;
+	sampler->handlers = *handlers;
+	periods_choose(sampler);
+	err = skeleton_load(sampler);
+	if (!err)
+		err = targets_open(sampler);
+	if (err)
+		return err;
+	*ret = take_ptr(sampler);
+	return 0;
+}
+
+void sampler_destroy(struct sampler *sampler)
+{
+	if (!sampler)
+		return;
+	array_each(&sampler->events, fd)
+		close(*fd);
+	array_deinit(&sampler->events);
+	ring_buffer__free(sampler->ring);
+	sampler_bpf__destroy(sampler->skeleton);
+	array_deinit(&sampler->retired);
+	for (size_t i = 0; i < PLACE_CLASSES; i++)
+		array_deinit(&sampler->free[i]);
+	map_deinit(&sampler->published);
+	free(sampler);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Loads the BPF sampler, attaches it to perf events and moves data both ways: records and counts out, unwind tables
+ * and mappings in. docs/design/sampling.md.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/cleanup.h"
+#include "capture/clocks.h"
+#include "capture/target.h"
+#include "wire/sampler_maps.h"
+
+/* Columns: name, what -e calls it, perf type, perf config, unit of the period. */
+#define SAMPLER_EVENTS(X)                                                                          \
+	X(CPU_CLOCK, "cpu-clock", PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK, "nanoseconds")      \
+	X(CYCLES, "cycles", PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES, "cycles")                \
+	X(INSTRUCTIONS, "instructions", PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS,            \
+	  "instructions")
+
+enum sampler_event {
+#define X(name, text, type, config, unit) SAMPLER_##name,
+	SAMPLER_EVENTS(X)
+#undef X
+		SAMPLER_EVENT_COUNT
+};
+
+struct sampler_options {
+	struct capture_target target;
+	enum sampler_event event;
+	uint64_t frequency; /* Hz; 0: use period */
+	uint64_t period; /* in the event's unit */
+	uint64_t seed; /* of the random intervals */
+	size_t ring_bytes; /* power of two, multiple of the page size */
+	uint32_t max_stacks; /* distinct (thread, stack) pairs per drain */
+	uint32_t max_rows; /* unwind rows the kernel holds */
+	uint32_t max_mappings;
+	uint32_t max_depth; /* user frames per sample, at most SAMPLE_DEPTH_MAX */
+};
+
+struct sampler_handlers {
+	int (*stack)(void *ctx, const struct sample_stack *stack);
+	int (*dump)(void *ctx, const struct sample_dump *dump);
+	int (*identity)(void *ctx, const struct sample_identity *identity);
+	int (*count)(void *ctx, const struct sample_key *key, const struct sample_count *count);
+	void *ctx;
+};
+
+struct sampler;
+
+const char *sampler_event_name(enum sampler_event event);
+const char *sampler_event_unit(enum sampler_event event);
+/* -EINVAL: no such name. */
+int sampler_event_parse(const char *name, enum sampler_event *ret);
+/* Whether this machine and user can count it: tried, not guessed. */
+bool sampler_event_works(enum sampler_event event);
+
+int sampler_open(const struct sampler_options *options, const struct sampler_handlers *handlers,
+		 struct sampler **ret);
+void sampler_destroy(struct sampler *sampler);
+DEFINE_AUTO(struct sampler, sampler_destroy)
+
+int sampler_enable(struct sampler *sampler);
+int sampler_disable(struct sampler *sampler);
+/* Adds a thread of an attached process. */
+int sampler_add_thread(struct sampler *sampler, pid_t tid);
+/* Marks a thread group as a target, for the programs that follow fork and exec. */
+int sampler_add_process(struct sampler *sampler, uint32_t tgid);
+
+/* Records that are in the ring now. */
+int sampler_drain_ring(struct sampler *sampler);
+/*
+ * Counts of the interval before the last: the handler fills one map while the host empties the other. Two calls in a
+ * row, with the events disabled, empty both.
+ */
+int sampler_drain_counts(struct sampler *sampler);
+/* Summed over CPUs. BAD_RECORD is the host's own count. */
+void sampler_tally(const struct sampler *sampler, struct sample_tally *ret);
+/* Readable when the ring is half full. */
+int sampler_fd(const struct sampler *sampler);
+/* Periods in use, in the event's unit; one entry for hardware events. */
+size_t sampler_periods(const struct sampler *sampler, const uint64_t **ret);
+
+/* -ENOSPC: the rows map is full; stacks through this module are then walked by the host. */
+int sampler_publish_rows(struct sampler *sampler, const struct unwind_row *rows, size_t count,
+			 uint32_t *ret_first);
+/* Replaces what was published for the process. */
+int sampler_publish_process(struct sampler *sampler, uint32_t tgid,
+			    const struct unwind_mapping *mappings, size_t count, uint32_t epoch);
+void sampler_forget_process(struct sampler *sampler, uint32_t tgid);
