@@ -168,7 +168,8 @@ static void answer_event(struct ability *ability, int code, int paranoid, const 
 		answer_no(ability, "boot a kernel with CONFIG_PERF_EVENTS", "perf_event_open: %s",
 			  strerror(-code));
 	else
-		answer_no(ability, "see dmesg", "perf_event_open: %s", strerror(-code));
+		answer_no(ability, "end other profilers, raise ulimit -n, and try again",
+			  "perf_event_open: %s", strerror(-code));
 }
 
 static void probe_sample_own(struct ability *ability)
@@ -194,7 +195,7 @@ static void probe_sample_system(struct ability *ability)
 	int cpu = sched_getcpu();
 	AUTO(close_fd) int fd = event_open(&attr, -1, cpu < 0 ? 0 : cpu);
 
-	answer_event(ability, fd, -1, "event cpu-clock on a CPU, all processes and the kernel");
+	answer_event(ability, fd, 0, "event cpu-clock on a CPU, all processes and the kernel");
 }
 
 static void probe_sample_rate(struct ability *ability)
