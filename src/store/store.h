@@ -93,9 +93,15 @@ struct store_frame {
 	uint32_t line; /* 0: unknown */
 };
 
-/* An existing file at path is kept as path.old. */
+/*
+ * An existing profile at path is kept as path.old, an empty file is replaced. -EEXIST: something else is there, and it
+ * stays; -EBUSY: another collector is writing it.
+ */
 int store_create(const char *path, struct store **ret);
-/* Opens an unfinished profile (its collector was killed) to complete it. */
+/*
+ * Opens an unfinished profile (its collector was killed) to complete it. -EALREADY: it is finished; -EBUSY: its
+ * collector is still running. Otherwise the refusals of profile_load().
+ */
 int store_reopen(const char *path, struct store **ret);
 void store_destroy(struct store *store);
 DEFINE_AUTO(struct store, store_destroy)
@@ -137,9 +143,14 @@ struct store_unnamed {
 	uint64_t self; /* samples with this location innermost: whose code is worth keeping */
 };
 int store_unnamed_list(struct store *store, struct store_unnamed **ret, size_t *ret_count);
+/* The highest ids in use, 0 if none: an interrupted symbolisation goes on after them. */
+int store_names_last(struct store *store, struct symbol_id *ret_symbol, struct file_id *ret_file);
 /* Reads a module's row back; path is the caller's to free. */
 int store_module_get(struct store *store, struct module_id id, struct store_module *ret,
 		     char **ret_path);
+
+/* An id that no module has yet. */
+int store_module_next(struct store *store, struct module_id *ret);
 
 /* Ends the transaction and begins the next. */
 int store_commit(struct store *store);

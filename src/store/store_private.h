@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the files of the writing side share. */
+#pragma once
+
+#include <sqlite3.h>
+
+#include "store/store.h"
+
+/* Prepared once, as each of them may run thousands of times a second. */
+#define STORE_STATEMENTS(X)                                                                        \
+	X(BEGIN, "begin")                                                                          \
+	X(COMMIT, "commit")                                                                        \
+	X(META_SET, "insert or replace into meta values (?, ?)")                                   \
+	X(META_GET, "select value from meta where key = ?")                                        \
+	X(PROCESS_PUT,                                                                             \
+	  "insert or replace into process values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")         \
+	X(THREAD_PUT, "insert or replace into thread values (?, ?, ?, ?, ?, ?)")                   \
+	X(MODULE_PUT, "insert or replace into module values (?, ?, ?, ?, ?, ?, ?)")                \
+	X(MODULE_GET, "select kind, path, build_id, process, deleted from module where id = ?")    \
+	X(MAPPING_ADD, "insert into mapping values (?, ?, ?, ?, ?, ?, ?)")                         \
+	X(LOCATION_PUT, "insert or replace into location values (?, ?, ?)")                        \
+	X(STACK_PUT, "insert or replace into stack values (?, ?, ?)")                              \
+	X(SAMPLES_ADD, "insert into sample values (?, ?, ?, ?) on conflict do update "             \
+		       "set count = count + excluded.count, kernel = kernel + excluded.kernel")    \
+	X(TICK_ADD, "insert into tick values (?, ?, ?) on conflict do update set count = count + " \
+		    "excluded.count")                                                              \
+	X(LOSS_SET, "insert or replace into loss values (?, ?, ?)")                                \
+	X(STACK_END_SET, "insert or replace into stack_end values (?, ?, ?)")                      \
+	X(SYMBOL_PUT,                                                                              \
+	  "insert into symbol (id, module, name, linkage, address, size, inlined) "                \
+	  "values (?, ?, ?, ?, ?, ?, ?) on conflict do update set module = excluded.module, "      \
+	  "name = excluded.name, linkage = excluded.linkage, address = excluded.address, "         \
+	  "size = excluded.size, inlined = excluded.inlined")                                      \
+	X(SYMBOL_CODE_PUT, "update symbol set code = ?2 where id = ?1")                            \
+	X(FILE_PUT, "insert or replace into file values (?, ?)")                                   \
+	X(FRAME_PUT, "insert or replace into frame values (?, ?, ?, ?, ?)")                        \
+	X(NAMES_LAST, "select (select coalesce(max(id), 0) from symbol), (select "                 \
+		      "coalesce(max(id), 0) from file)")                                           \
+	X(UNNAMED_LIST,                                                                            \
+	  "with hit (location, self) as (select stack.location, sum(sample.count) from sample "    \
+	  "cross join stack on stack.id = sample.stack group by stack.location) "                  \
+	  "select location.id, location.module, location.address, coalesce(hit.self, 0) "          \
+	  "from location left join hit on hit.location = location.id "                             \
+	  "where not exists (select 1 from frame where frame.location = location.id) "             \
+	  "order by location.module, location.address < 0, location.address")
+
+enum store_statement {
+#define X(name, sql) STATEMENT_##name,
+	STORE_STATEMENTS(X)
+#undef X
+		STATEMENT_COUNT
+};
+
+struct store {
+	sqlite3 *db;
+	char *path;
+	int lock; /* file descriptor that holds an flock on the profile: one writer at a time */
+	sqlite3_stmt *statements[STATEMENT_COUNT];
+};

@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Writes a profile of a recording that never was, through the same calls as the collector: for tests and benches that
+ * need a large one without recording for an hour.
+ *
+ *	make_profile -o FILE [--seconds N] [--hz N] [--cpus N] [--processes N] [--stacks N] [--symbols N] [--seed N]
+ *
+ * Stacks are grown like branches: a new one leaves an older one of the same process at a random depth and goes its
+ * own way to a depth between 10 and 60. How often a stack is sampled follows Zipf's law. As in a recording, a stack
+ * gets its ids when it is sampled first, each half second ends with a commit, and names come last.
+ */
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/array.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "store/store.h"
+
+enum {
+	THREADS_PER_PROCESS = 4,
+	MODULES_PER_PROCESS = 6, /* of which all but one are shared with others */
+	SITES_PER_SYMBOL = 8, /* return addresses of calls in a function */
+	LEAVES_PER_SYMBOL = 24, /* addresses interrupted in it */
+	DEPTH_MIN = 10,
+	DEPTH_MAX = 60,
+	CODE_SIZE = 400,
+	COMMITS_PER_SECOND = 2,
+	LOST_EVERY = 5000, /* samples per lost one */
+	WALL_START = 1700000000, /* s */
+};
+
+struct options {
+	const char *path;
+	uint64_t seconds, hz, cpus, processes, stacks, symbols, seed;
+};
+
+/* A node of the tree of stacks, not yet in the profile while id is 0. */
+struct node {
+	uint32_t parent; /* index; 0: none */
+	uint32_t location; /* index */
+	uint32_t depth;
+	uint32_t id;
+};
+
+struct maker {
+	struct options options;
+	struct store *store;
+	uint64_t random; /* state */
+	uint32_t modules;
+	ARRAY(struct node) nodes;
+	uint32_t *leaves; /* stack to its innermost node */
+	uint32_t *processes; /* stack to its process */
+	double *weights; /* running sum of the weights of stacks 0..n */
+	uint32_t *locations; /* index to id */
+	uint32_t location_count, node_count; /* ids given */
+	uint64_t seen, lost;
+	struct map counts; /* thread << 32 | stack node to count, of this half second */
+	struct map ticks; /* thread to count */
+};
+
+/* xorshift64*: the same on every machine. */
+static uint64_t random_next(struct maker *maker)
+{
+	maker->random ^= maker->random >> 12;
+	maker->random ^= maker->random << 25;
+	maker->random ^= maker->random >> 27;
+	return maker->random * 0x2545f4914f6cdd1d;
+}
+
+static uint32_t random_below(struct maker *maker, uint64_t limit)
+{
+	return (uint32_t)((random_next(maker) >> 32) * limit >> 32);
+}
+
+static void or_fail(int err)
+{
+	if (!err)
+		return;
+	fprintf(stderr, "make_profile: %s\n", err_text());
+	exit(1);
+}
+
+/* Locations are numbered by symbol: first its call sites, then its interrupted addresses. */
+static uint32_t site_pick(struct maker *maker, uint32_t symbol)
+{
+	return symbol * (SITES_PER_SYMBOL + LEAVES_PER_SYMBOL) +
+	       random_below(maker, SITES_PER_SYMBOL);
+}
+
+static uint32_t leaf_pick(struct maker *maker, uint32_t symbol)
+{
+	return symbol * (SITES_PER_SYMBOL + LEAVES_PER_SYMBOL) + SITES_PER_SYMBOL +
+	       random_below(maker, LEAVES_PER_SYMBOL);
+}
+
+/* A few symbols are in most stacks. */
+static uint32_t symbol_pick(struct maker *maker)
+{
+	uint64_t limit = maker->options.symbols;
+
+	return random_below(maker, 1 + random_below(maker, 1 + random_below(maker, limit)));
+}
+
+static uint32_t node_add(struct maker *maker, uint32_t parent, uint32_t location)
+{
+	uint32_t depth = parent ? maker->nodes.items[parent].depth + 1 : 1;
+
+	*array_push(&maker->nodes) = (struct node){ parent, location, depth, 0 };
+	return (uint32_t)maker->nodes.count - 1;
+}
+
+static uint32_t ancestor_at(const struct maker *maker, uint32_t node, uint32_t depth)
+{
+	while (node && maker->nodes.items[node].depth > depth)
+		node = maker->nodes.items[node].parent;
+	return node;
+}
+
+/* The stack's branch: from an older stack of the same process, for about four frames of its own. */
+static void stack_grow(struct maker *maker, uint32_t stack)
+{
+	uint32_t processes = (uint32_t)maker->options.processes;
+	uint32_t target = DEPTH_MIN + random_below(maker, DEPTH_MAX - DEPTH_MIN + 1);
+	uint32_t process = stack < processes ? stack : random_below(maker, processes);
+	uint32_t older = process, node = 0;
+
+	if (stack >= processes) {
+		for (int tries = 0; tries < 16; tries++) {
+			uint32_t other = random_below(maker, stack);
+
+			if (maker->processes[other] == process)
+				older = other;
+		}
+		target = maker->nodes.items[maker->leaves[older]].depth;
+		node = ancestor_at(maker, maker->leaves[older],
+				   target - 1 - random_below(maker, 7));
+		target += random_below(maker, 5);
+		target = target < DEPTH_MAX ? target : DEPTH_MAX;
+	}
+	while (!node || maker->nodes.items[node].depth + 1 < target)
+		node = node_add(maker, node, site_pick(maker, symbol_pick(maker)));
+	maker->leaves[stack] = node_add(maker, node, leaf_pick(maker, symbol_pick(maker)));
+	maker->processes[stack] = process;
+}
+
+static void stacks_make(struct maker *maker)
+{
+	uint64_t stacks = maker->options.stacks;
+	double sum = 0;
+
+	array_push(&maker->nodes)->id = 0;
+	maker->leaves = mem_zalloc(stacks * sizeof(*maker->leaves));
+	maker->processes = mem_zalloc(stacks * sizeof(*maker->processes));
+	maker->weights = mem_zalloc(stacks * sizeof(*maker->weights));
+	for (uint32_t i = 0; i < stacks; i++) {
+		stack_grow(maker, i);
+		sum += 1.0 / pow(i + 1, 0.9);
+		maker->weights[i] = sum;
+	}
+}
+
+static uint32_t stack_pick(struct maker *maker)
+{
+	uint64_t low = 0, high = maker->options.stacks - 1;
+	double at =
+		(double)(random_next(maker) >> 11) / (double)(1ull << 53) * maker->weights[high];
+
+	while (low < high) {
+		uint64_t middle = (low + high) / 2;
+
+		if (maker->weights[middle] <= at)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return (uint32_t)low;
+}
+
+static bool symbol_in_kernel(uint32_t symbol)
+{
+	return symbol % 10 == 9;
+}
+
+/* Module 1 is the kernel; a program's own symbols lie in its modules. */
+static uint32_t symbol_module(const struct maker *maker, uint32_t symbol)
+{
+	return symbol_in_kernel(symbol) ? 1 : 2 + symbol % (maker->modules - 1);
+}
+
+static uint64_t symbol_address(uint32_t symbol)
+{
+	return (symbol_in_kernel(symbol) ? 0xffffffff81000000 : 0x1000) +
+	       symbol * (uint64_t)CODE_SIZE;
+}
+
+static struct location_id location_put(struct maker *maker, uint32_t index)
+{
+	uint32_t symbol = index / (SITES_PER_SYMBOL + LEAVES_PER_SYMBOL);
+	uint32_t place = index % (SITES_PER_SYMBOL + LEAVES_PER_SYMBOL);
+
+	if (!maker->locations[index]) {
+		struct location_id id = { ++maker->location_count };
+		struct module_id module = { symbol_module(maker, symbol) };
+
+		or_fail(store_location_put(maker->store, id, module,
+					   symbol_address(symbol) + 4 + place * 11));
+		maker->locations[index] = id.v;
+	}
+	return (struct location_id){ maker->locations[index] };
+}
+
+/* Gives ids to the node and the nodes above it, outermost first. */
+static struct stack_id node_put(struct maker *maker, uint32_t node)
+{
+	struct node *it = &maker->nodes.items[node];
+	struct stack_id parent;
+
+	if (!node || it->id)
+		return (struct stack_id){ it->id };
+	parent = node_put(maker, it->parent);
+	it->id = ++maker->node_count;
+	or_fail(store_stack_put(maker->store, (struct stack_id){ it->id }, parent,
+				location_put(maker, it->location)));
+	return (struct stack_id){ it->id };
+}
+
+static void processes_put(struct maker *maker)
+{
+	char comm[16], exe[64];
+
+	for (uint32_t i = 0; i < maker->options.processes; i++) {
+		snprintf(comm, sizeof(comm), "program%u", i);
+		snprintf(exe, sizeof(exe), "/usr/bin/program%u", i);
+		or_fail(store_process_put(
+			maker->store,
+			&(struct store_process){ .id.v = i + 1,
+						 .parent.v = i ? 1 : 0,
+						 .pid = 1000 + 10 * i,
+						 .ppid = i ? 1000 : 1,
+						 .uid = 1000,
+						 .gid = 1000,
+						 .euid = 1000,
+						 .egid = 1000,
+						 .comm = comm,
+						 .exe = exe,
+						 .cgroup = "/user.slice/user-1000.slice" }));
+		for (uint32_t j = 0; j < THREADS_PER_PROCESS; j++) {
+			snprintf(comm, sizeof(comm), j ? "worker%u.%u" : "program%u", i, j);
+			or_fail(store_thread_put(
+				maker->store,
+				&(struct store_thread){ .id.v = i * THREADS_PER_PROCESS + j + 1,
+							.process.v = i + 1,
+							.tid = 1000 + 10 * i + j,
+							.comm = comm }));
+		}
+	}
+}
+
+static void modules_put(struct maker *maker)
+{
+	char path[64];
+
+	maker->modules = 1 + (uint32_t)maker->options.processes + MODULES_PER_PROCESS;
+	or_fail(store_module_put(maker->store, &(struct store_module){ .id.v = 1,
+								       .kind = MODULE_KERNEL,
+								       .path = "[kernel]" }));
+	for (uint32_t i = 2; i <= maker->modules; i++) {
+		bool library = i < 2 + MODULES_PER_PROCESS;
+
+		snprintf(path, sizeof(path),
+			 library ? "/usr/lib/x86_64-linux-gnu/lib%u.so" : "/usr/bin/program%u",
+			 library ? i : i - 2 - MODULES_PER_PROCESS);
+		or_fail(store_module_put(
+			maker->store,
+			&(struct store_module){ .id.v = i,
+						.kind = MODULE_ELF,
+						.path = path,
+						.build_id = { 20, { (uint8_t)i, 0xab } } }));
+	}
+	for (uint32_t i = 0; i < maker->options.processes * MODULES_PER_PROCESS; i++) {
+		uint64_t start = 0x7f0000000000 + i * 0x100000ull;
+
+		or_fail(store_mapping_add(
+			maker->store,
+			&(struct store_mapping){ .process.v = 1 + i / MODULES_PER_PROCESS,
+						 .module.v = 2 + i % MODULES_PER_PROCESS,
+						 .start = start,
+						 .end = start + 0x80000 }));
+	}
+}
+
+static void sample_take(struct maker *maker)
+{
+	uint32_t stack = stack_pick(maker);
+	uint64_t thread = maker->processes[stack] * THREADS_PER_PROCESS + 1;
+
+	maker->seen++;
+	if (maker->seen % LOST_EVERY == 0) {
+		maker->lost++;
+		return;
+	}
+	if (random_below(maker, 4) == 0)
+		thread += random_below(maker, THREADS_PER_PROCESS);
+	(*map_at(&maker->counts, thread << 32 | maker->leaves[stack], NULL))++;
+	(*map_at(&maker->ticks, thread, NULL))++;
+}
+
+static void totals_put(struct maker *maker)
+{
+	uint64_t kept = maker->seen - maker->lost;
+
+	or_fail(store_seen_set(maker->store, maker->seen));
+	or_fail(store_loss_set(maker->store, "ring_full",
+			       "ring to the collector was full (raise --ring)", maker->lost));
+	or_fail(store_loss_set(maker->store, "throttled", "suppressed by the kernel's rate limit",
+			       0));
+	or_fail(store_stack_end_set(maker->store, "complete", "walked to its root",
+				    kept - kept / 1000));
+	or_fail(store_stack_end_set(maker->store, "unreadable", "stack memory was not present",
+				    kept / 1000));
+}
+
+static void interval_put(struct maker *maker, uint32_t second)
+{
+	map_each(&maker->counts, slot) {
+		struct thread_id thread = { (uint32_t)(slot->key >> 32) };
+		uint32_t leaf = (uint32_t)slot->key;
+		struct stack_id stack = node_put(maker, leaf);
+		uint32_t symbol =
+			maker->nodes.items[leaf].location / (SITES_PER_SYMBOL + LEAVES_PER_SYMBOL);
+
+		or_fail(store_samples_add(maker->store, thread, stack, slot->value,
+					  symbol_in_kernel(symbol) ? slot->value : 0));
+	}
+	map_each(&maker->ticks, slot)
+		or_fail(store_tick_add(maker->store, second,
+				       (struct thread_id){ (uint32_t)slot->key }, slot->value));
+	totals_put(maker);
+	or_fail(store_commit(maker->store));
+	map_clear(&maker->counts);
+	map_clear(&maker->ticks);
+}
+
+static void record(struct maker *maker)
+{
+	uint64_t rate = maker->options.hz * maker->options.cpus;
+	uint64_t intervals = maker->options.seconds * COMMITS_PER_SECOND;
+
+	for (uint64_t i = 0; i < intervals; i++) {
+		uint64_t until = rate * (i + 1) / COMMITS_PER_SECOND;
+
+		while (maker->seen < until)
+			sample_take(maker);
+		interval_put(maker, (uint32_t)(i / COMMITS_PER_SECOND));
+	}
+}
+
+static void symbol_put(struct maker *maker, uint32_t symbol)
+{
+	char name[96], linkage[64];
+	uint8_t code[CODE_SIZE];
+
+	snprintf(name, sizeof(name), "project::component%u::function%u(int, char const*)",
+		 symbol / 50, symbol);
+	snprintf(linkage, sizeof(linkage), "_ZN7project10component%uE8function%uEiPKc", symbol / 50,
+		 symbol);
+	or_fail(store_symbol_put(maker->store,
+				 &(struct store_symbol){ .id.v = symbol + 1,
+							 .module.v = symbol_module(maker, symbol),
+							 .name = name,
+							 .linkage = linkage,
+							 .address = symbol_address(symbol),
+							 .size = CODE_SIZE }));
+	for (uint32_t i = 0; i < CODE_SIZE; i++)
+		code[i] = (uint8_t)random_next(maker);
+	if (symbol % 4 == 0)
+		or_fail(store_symbol_code_put(maker->store, (struct symbol_id){ symbol + 1 }, code,
+					      CODE_SIZE));
+}
+
+/* Every third location lies in an inlined function or two. */
+static void frames_put(struct maker *maker, uint32_t index)
+{
+	uint32_t symbol = index / (SITES_PER_SYMBOL + LEAVES_PER_SYMBOL);
+	uint32_t inlined = index % 3 ? 0 : 1 + random_below(maker, 2);
+	uint32_t files = (uint32_t)maker->options.symbols / 4 + 1;
+
+	for (uint32_t depth = 0; depth <= inlined; depth++) {
+		uint32_t name = depth == inlined ? symbol
+						 : random_below(maker, maker->options.symbols);
+
+		or_fail(store_frame_put(
+			maker->store,
+			&(struct store_frame){ .location.v = maker->locations[index],
+					       .depth = depth,
+					       .symbol.v = name + 1,
+					       .file.v = name % files + 1,
+					       .line = 10 + random_below(maker, 2000) }));
+	}
+}
+
+static void names_put(struct maker *maker)
+{
+	uint32_t symbols = (uint32_t)maker->options.symbols;
+	char path[96];
+
+	for (uint32_t i = 0; i < symbols; i++)
+		symbol_put(maker, i);
+	for (uint32_t i = 0; i <= symbols / 4; i++) {
+		snprintf(path, sizeof(path), "/usr/src/project-1.0/component%u/source%u.cc", i / 10,
+			 i);
+		or_fail(store_file_put(maker->store, (struct file_id){ i + 1 }, path));
+	}
+	for (uint32_t i = 0; i < symbols * (SITES_PER_SYMBOL + LEAVES_PER_SYMBOL); i++) {
+		if (maker->locations[i])
+			frames_put(maker, i);
+	}
+	or_fail(store_commit(maker->store));
+}
+
+static void meta_put(struct maker *maker)
+{
+	or_fail(store_meta_set(maker->store, "command", "make_profile"));
+	or_fail(store_meta_set_u64(maker->store, "frequency", maker->options.hz));
+	or_fail(store_meta_set_u64(maker->store, "started", (uint64_t)WALL_START * NS_PER_S));
+}
+
+static void options_parse(int argc, char **argv, struct options *ret)
+{
+	static const struct option longs[] = {
+		{ "seconds", 1, NULL, 's' }, { "hz", 1, NULL, 'F' },
+		{ "cpus", 1, NULL, 'C' },    { "processes", 1, NULL, 'p' },
+		{ "stacks", 1, NULL, 'n' },  { "symbols", 1, NULL, 'y' },
+		{ "seed", 1, NULL, 'r' },    {},
+	};
+	uint64_t *const targets[128] = {
+		['s'] = &ret->seconds,	 ['F'] = &ret->hz,     ['C'] = &ret->cpus,
+		['p'] = &ret->processes, ['n'] = &ret->stacks, ['y'] = &ret->symbols,
+		['r'] = &ret->seed,
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "o:s:F:C:p:n:y:r:", longs, NULL)) != -1) {
+		if (option == 'o')
+			ret->path = optarg;
+		else if (option > 0 && option < 128 && targets[option])
+			*targets[option] = strtoull(optarg, NULL, 10);
+		else
+			exit(2);
+	}
+	if (!ret->path || !ret->processes || ret->stacks < ret->processes || !ret->symbols) {
+		fputs("usage: make_profile -o FILE [--seconds N] [--hz N] [--cpus N] [--processes "
+		      "N] "
+		      "[--stacks N] [--symbols N] [--seed N]; at least one stack per process\n",
+		      stderr);
+		exit(2);
+	}
+}
+
+static void maker_deinit(struct maker *maker)
+{
+	store_destroy(maker->store);
+	array_deinit(&maker->nodes);
+	free(maker->leaves);
+	free(maker->processes);
+	free(maker->weights);
+	free(maker->locations);
+	map_deinit(&maker->counts);
+	map_deinit(&maker->ticks);
+}
+
+static void summary_print(const struct maker *maker, uint64_t elapsed)
+{
+	struct stat info = {};
+
+	stat(maker->options.path, &info);
+	printf("%s: %" PRIu64
+	       " samples, %u stack nodes, %u locations, %.1f MB, %.1f s, seed %" PRIu64 "\n",
+	       maker->options.path, maker->seen, maker->node_count, maker->location_count,
+	       (double)info.st_size / 1e6, (double)elapsed / NS_PER_S, maker->options.seed);
+}
+
+int main(int argc, char **argv)
+{
+	struct maker maker = { .options = { .seconds = 10,
+					    .hz = 997,
+					    .cpus = 2,
+					    .processes = 20,
+					    .stacks = 100000,
+					    .symbols = 2000,
+					    .seed = 1 } };
+	uint64_t begun = clock_monotonic();
+
+	options_parse(argc, argv, &maker.options);
+	maker.random = maker.options.seed * 0x9e3779b97f4a7c15 | 1;
+	maker.locations =
+		mem_zalloc(maker.options.symbols * (SITES_PER_SYMBOL + LEAVES_PER_SYMBOL) *
+			   sizeof(*maker.locations));
+	or_fail(store_create(maker.options.path, &maker.store));
+	meta_put(&maker);
+	processes_put(&maker);
+	modules_put(&maker);
+	stacks_make(&maker);
+	record(&maker);
+	names_put(&maker);
+	or_fail(store_finish(maker.store));
+	summary_print(&maker, clock_monotonic() - begun);
+	maker_deinit(&maker);
+	return 0;
+}
