@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The instructions of one function with their samples and source lines. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyse/filter.h"
+#include "analyse/table.h"
+#include "store/profile.h"
+
+/* A function with code of its own, and the samples taken in it, functions inlined into it included. */
+struct annotate_match {
+	uint32_t symbol;
+	uint64_t samples;
+};
+
+/*
+ * The functions a name means, the busiest first: those called exactly so (*ret_exact), or else those that match it
+ * as a pattern. Only functions with code count: *ret_inlined says that an inlined one matches. *ret is the caller's to free.
+ */
+void annotate_find(const struct profile *profile, const struct filter *filter, const char *name,
+		   struct annotate_match **ret, size_t *ret_count, bool *ret_exact,
+		   bool *ret_inlined);
+
+/* The source line of an address where the profile has none; false: unknown. The file must outlive the table. */
+typedef bool (*annotate_line_fn)(void *ctx, uint64_t address, const char **ret_file,
+				 uint32_t *ret_line);
+
+struct annotate_request {
+	const struct filter *filter; /* which samples; symbols and modules are not looked at */
+	uint32_t symbol;
+	const uint8_t *code; /* from the symbol's address on */
+	size_t size;
+	bool att; /* AT&T syntax instead of Intel's */
+	annotate_line_fn line; /* may be NULL */
+	void *line_ctx;
+};
+
+struct table *annotate(const struct profile *profile, const struct annotate_request *request);
+
+/* The text of a source line, or NULL. Valid until the table is destroyed. */
+typedef const char *(*annotate_source_fn)(void *ctx, const char *file, uint32_t line);
+/* The same table for people: before each run of instructions of one line, that line's place and text. */
+struct table *annotate_interleave(const struct table *table, annotate_source_fn source, void *ctx);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What things are called when a person or another program reads about them. Never NULL. */
+#pragma once
+
+#include <stdint.h>
+
+#include "store/profile.h"
+
+#define NAME_UNKNOWN "[unknown]"
+
+/* symbol 0: "[unknown]". */
+const char *name_of_symbol(const struct profile *profile, uint32_t symbol);
+const char *name_of_module(const struct profile *profile, uint32_t module);
+/* NULL when unknown. */
+const char *name_of_file(const struct profile *profile, uint32_t file);
+/* The name of a mark, such as "[stack cut: ...]", by its address in the module of marks. */
+const char *name_of_mark(uint64_t address);

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What every analysis gives and every report takes: typed columns, flat rows, and the totals that the shares
+ * are over. Column names are the names of the JSON form; the same thing has the same name in every view.
+ *
+ * A cell starts as "nothing" (JSON null, blank in text). Strings are borrowed from the profile, which must
+ * outlive the table, or given to the table by table_own().
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "store/profile.h"
+
+enum column_kind {
+	COLUMN_TEXT,
+	COLUMN_COUNT, /* samples; thousands separated in text */
+	COLUMN_INTEGER, /* ids, lines */
+	COLUMN_ADDRESS, /* a hexadecimal string in JSON too: JSON numbers lose bits above 2^53 */
+	COLUMN_SHARE, /* 0 to 1; a percentage in text */
+	COLUMN_DELTA, /* difference of two shares; signed */
+	COLUMN_BOOL,
+};
+
+enum column_use {
+	COLUMN_EVERYWHERE,
+	COLUMN_DATA, /* JSON and sorting only */
+	COLUMN_PEOPLE, /* text only: a composition of data columns */
+};
+
+struct column {
+	const char *name;
+	const char *title;
+	enum column_kind kind;
+	enum column_use use;
+	bool elastic; /* shortened first when the terminal is too narrow */
+};
+
+struct cell {
+	bool set;
+	union {
+		const char *text;
+		uint64_t number; /* COUNT, ADDRESS, BOOL */
+		int64_t integer; /* INTEGER */
+		double real; /* SHARE, DELTA */
+	};
+};
+
+/* seen = kept + the sum of losses. selected: of kept, what the filters left. */
+struct totals {
+	uint64_t seen, kept, selected;
+	const struct profile_named_count *losses;
+	size_t loss_count;
+};
+
+struct table {
+	const char *view;
+	const struct column *columns;
+	size_t column_count;
+	struct cell *cells; /* row_count * column_count */
+	size_t row_count;
+	size_t row_capacity;
+	struct totals totals;
+	struct totals baseline; /* of the older profile of a difference; seen is 0 otherwise */
+	bool filtered; /* totals.selected is less than kept by the user's wish */
+	size_t omitted; /* rows left out by --limit or --min-share */
+	int level_column; /* nesting of the last elastic column in text; -1 none */
+	int group_column; /* a blank line in text where it changes; -1 none */
+	char **owned;
+	size_t owned_count, owned_capacity;
+};
+
+/* columns must outlive the table. */
+struct table *table_create(const char *view, const struct column *columns, size_t column_count);
+void table_destroy(struct table *table);
+DEFINE_AUTO(struct table, table_destroy)
+
+void table_totals_set(struct table *table, const struct profile *profile, uint64_t selected);
+/* A new last row, every cell unset; valid until the next one. */
+struct cell *table_row_add(struct table *table);
+struct cell *table_row(const struct table *table, size_t row);
+/* Takes a heap string over; returns it. */
+const char *table_own(struct table *table, char *text);
+/* -1: no such column. */
+int table_column(const struct table *table, const char *name);
+
+/* Numbers fall, texts rise, unset cells come last; equal rows keep their order. */
+void table_sort(struct table *table, size_t column);
+/* Keeps the first rows. */
+void table_limit(struct table *table, size_t limit);
+/*
+ * Keeps the limit rows with the most in the given column, in their order, parents before their children: for
+ * rows that form a tree by level_column, where no row has more than its parent.
+ */
+void table_limit_tree(struct table *table, size_t weight_column, size_t limit);
+
+double share_of(uint64_t count, uint64_t seen);
+
+static inline struct cell cell_text(const char *text)
+{
+	return (struct cell){ .set = true, .text = text };
+}
+
+static inline struct cell cell_number(uint64_t number)
+{
+	return (struct cell){ .set = true, .number = number };
+}
+
+static inline struct cell cell_integer(int64_t integer)
+{
+	return (struct cell){ .set = true, .integer = integer };
+}
+
+static inline struct cell cell_real(double real)
+{
+	return (struct cell){ .set = true, .real = real };
+}

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Call trees by function: top-down from the outermost frame, or bottom-up from the function that was running.
+ *
+ * Stack nodes that are different addresses of the same functions in the same order become one tree node. Both directions
+ * are made by the same means. A cursor is a place on a stack, a slot of a stack node, with the weight of the samples that
+ * it stands for. A tree node is a set of cursors; it is expanded by moving each cursor one frame on and grouping by
+ * function. Top-down a cursor stands for all samples below its stack node and moving on splits it over the children;
+ * bottom-up it stands for samples that ended in one place and moves to the caller, and cursors that meet become one.
+ * Nodes below the smallest share are never expanded, so that the work is that of what is shown.
+ *
+ *  1. A node's total is the sum of the weights of its cursors; its self the samples whose innermost frame it is.
+ *  2. Rows come in preorder, siblings by falling total.
+ *  3. At --min-share 0 the sum of self over all rows is the number of selected samples.
+ */
+#include <stdlib.h>
+
+#include "analyse/forest.h"
+#include "analyse/names.h"
+#include "analyse/views.h"
+#include "base/array.h"
+#include "base/mem.h"
+
+struct cursor {
+	uint32_t function;
+	uint32_t node; /* of the tree of stacks */
+	uint32_t slot;
+	uint64_t weight;
+};
+
+struct cursors {
+	struct cursor *items;
+	size_t count, capacity;
+};
+
+/* A tree node that waits for its row. */
+struct branch {
+	struct cursors cursors;
+	uint32_t function;
+	uint32_t level;
+	uint64_t total;
+};
+
+struct branches {
+	struct branch *items;
+	size_t count, capacity;
+};
+
+struct tree {
+	const struct forest *forest;
+	struct functions functions;
+	struct table *table;
+	double min_share;
+	bool bottom_up;
+	struct branches waiting; /* the next row's last */
+};
+
+static void cursor_add(struct tree *tree, struct cursors *cursors, uint32_t node, uint32_t slot,
+		       uint64_t weight)
+{
+	*array_push(cursors) = (struct cursor){ tree->functions.entity[slot], node, slot, weight };
+}
+
+static void children_add(struct tree *tree, struct cursors *next, uint32_t parent)
+{
+	const struct forest *forest = tree->forest;
+
+	for (uint32_t node = forest->child[parent]; node; node = forest->sibling[node])
+		if (forest->cum[node])
+			cursor_add(tree, next, node, forest_slot_end(forest, node) - 1,
+				   forest->cum[node]);
+}
+
+static void cursor_move_down(struct tree *tree, struct cursors *next, const struct cursor *cursor)
+{
+	if (cursor->slot > forest_slot_begin(tree->forest, cursor->node))
+		cursor_add(tree, next, cursor->node, cursor->slot - 1, cursor->weight);
+	else if (cursor->node)
+		children_add(tree, next, cursor->node);
+}
+
+static void cursor_move_up(struct tree *tree, struct cursors *next, const struct cursor *cursor)
+{
+	uint32_t parent = cursor->node ? tree->forest->profile->stacks[cursor->node].parent : 0;
+
+	if (cursor->slot + 1 < forest_slot_end(tree->forest, cursor->node))
+		cursor_add(tree, next, cursor->node, cursor->slot + 1, cursor->weight);
+	else if (parent)
+		cursor_add(tree, next, parent, forest_slot_begin(tree->forest, parent),
+			   cursor->weight);
+}
+
+/* The cursors of the outermost frames, or of the innermost. */
+static void cursors_start(struct tree *tree, struct cursors *ret)
+{
+	const struct forest *forest = tree->forest;
+
+	if (forest->own[0])
+		cursor_add(tree, ret, 0, forest_slot_begin(forest, 0), forest->own[0]);
+	if (!tree->bottom_up) {
+		children_add(tree, ret, 0);
+		return;
+	}
+	for (uint32_t node = 1; node < forest->profile->stack_count; node++)
+		if (forest->own[node])
+			cursor_add(tree, ret, node, forest_slot_begin(forest, node),
+				   forest->own[node]);
+}
+
+static int cursor_order(const void *left, const void *right)
+{
+	const struct cursor *a = left, *b = right;
+
+	if (a->function != b->function)
+		return a->function < b->function ? -1 : 1;
+	if (a->node != b->node)
+		return a->node < b->node ? -1 : 1;
+	return (a->slot > b->slot) - (a->slot < b->slot);
+}
+
+static int branch_order(const void *left, const void *right)
+{
+	const struct branch *a = left, *b = right;
+
+	if (a->total != b->total)
+		return a->total < b->total ? -1 : 1;
+	return (a->function < b->function) - (a->function > b->function);
+}
+
+/* One branch from the run of cursors of the same function that starts at first; returns where the run ends. */
+static size_t branch_add(struct tree *tree, const struct cursors *cursors, size_t first,
+			 uint32_t level)
+{
+	struct branch branch = { .function = cursors->items[first].function, .level = level };
+	size_t at = first;
+
+	for (; at < cursors->count && cursors->items[at].function == branch.function; at++) {
+		const struct cursor *cursor = &cursors->items[at];
+		struct cursor *top = branch.cursors.count
+					     ? &branch.cursors.items[branch.cursors.count - 1]
+					     : NULL;
+
+		branch.total += cursor->weight;
+		if (top && top->node == cursor->node && top->slot == cursor->slot)
+			top->weight += cursor->weight;
+		else
+			*array_push(&branch.cursors) = *cursor;
+	}
+	if (share_of(branch.total, tree->table->totals.seen) < tree->min_share) {
+		tree->table->omitted++;
+		array_deinit(&branch.cursors);
+	} else {
+		*array_push(&tree->waiting) = branch;
+	}
+	return at;
+}
+
+static void branches_add(struct tree *tree, struct cursors *cursors, uint32_t level)
+{
+	size_t old = tree->waiting.count;
+
+	if (!cursors->count)
+		return;
+	qsort(cursors->items, cursors->count, sizeof(*cursors->items), cursor_order);
+	for (size_t at = 0; at < cursors->count;)
+		at = branch_add(tree, cursors, at, level);
+	if (tree->waiting.count > old)
+		qsort(tree->waiting.items + old, tree->waiting.count - old,
+		      sizeof(*tree->waiting.items), branch_order);
+}
+
+static uint64_t branch_self(const struct tree *tree, const struct branch *branch)
+{
+	uint64_t self = 0;
+
+	if (tree->bottom_up)
+		return branch->level ? 0 : branch->total;
+	for (size_t i = 0; i < branch->cursors.count; i++) {
+		const struct cursor *cursor = &branch->cursors.items[i];
+
+		if (cursor->slot == forest_slot_begin(tree->forest, cursor->node))
+			self += tree->forest->own[cursor->node];
+	}
+	return self;
+}
+
+enum {
+	T_TOTAL,
+	T_TOTAL_SHARE,
+	T_SELF,
+	T_SHARE,
+	T_MODULE,
+	T_TEXT,
+	T_SYMBOL,
+	T_INLINED,
+	T_LEVEL,
+	T_COLUMNS
+};
+
+static const struct column tree_columns[] = {
+	[T_TOTAL] = { "total", "Total", COLUMN_COUNT },
+	[T_TOTAL_SHARE] = { "total_share", "Total%", COLUMN_SHARE },
+	[T_SELF] = { "self", "Self", COLUMN_COUNT },
+	[T_SHARE] = { "share", "Self%", COLUMN_SHARE },
+	[T_MODULE] = { "module", "Module", COLUMN_TEXT, .elastic = true },
+	[T_TEXT] = { "function", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true },
+	[T_SYMBOL] = { "symbol", "", COLUMN_TEXT, COLUMN_DATA },
+	[T_INLINED] = { "inlined", "", COLUMN_BOOL, COLUMN_DATA },
+	[T_LEVEL] = { "level", "", COLUMN_INTEGER, COLUMN_DATA },
+};
+
+static void branch_row_add(struct tree *tree, const struct branch *branch)
+{
+	struct table *table = tree->table;
+	const struct functions *functions = &tree->functions;
+	struct cell *row = table_row_add(table);
+	uint64_t self = branch_self(tree, branch);
+	bool inlined = functions_inlined(functions, branch->function);
+
+	row[T_TOTAL] = cell_number(branch->total);
+	row[T_TOTAL_SHARE] = cell_real(share_of(branch->total, table->totals.seen));
+	row[T_SELF] = cell_number(self);
+	row[T_SHARE] = cell_real(share_of(self, table->totals.seen));
+	row[T_MODULE] = cell_text(
+		name_of_module(functions->profile, functions_module(functions, branch->function)));
+	row[T_SYMBOL] = cell_text(functions_name(functions, branch->function));
+	row[T_TEXT] = cell_text(view_function_text(table, row[T_SYMBOL].text, inlined));
+	row[T_INLINED] = cell_number(inlined);
+	row[T_LEVEL] = cell_integer(branch->level);
+}
+
+static void tree_grow(struct tree *tree)
+{
+	struct cursors next = {};
+
+	cursors_start(tree, &next);
+	branches_add(tree, &next, 0);
+	while (tree->waiting.count) {
+		struct branch branch = tree->waiting.items[--tree->waiting.count];
+
+		branch_row_add(tree, &branch);
+		next.count = 0;
+		array_each(&branch.cursors, cursor) {
+			if (tree->bottom_up)
+				cursor_move_up(tree, &next, cursor);
+			else
+				cursor_move_down(tree, &next, cursor);
+		}
+		branches_add(tree, &next, branch.level + 1);
+		array_deinit(&branch.cursors);
+	}
+	array_deinit(&next);
+}
+
+int view_tree(const struct profile *profile, const struct view_request *request, struct table **ret)
+{
+	AUTO(forest_destroy_auto)
+	struct forest *forest = forest_create(profile, &request->filter, FOREST_CODE_SAMPLES);
+	struct tree tree = {
+		.forest = forest,
+		.table = table_create("tree", tree_columns, T_COLUMNS),
+		.min_share = request->min_share,
+		.bottom_up = request->bottom_up,
+	};
+
+	tree.table->level_column = T_LEVEL;
+	table_totals_set(tree.table, profile, forest->selected);
+	functions_init(&tree.functions, forest, NULL);
+	tree_grow(&tree);
+	if (request->limit)
+		table_limit_tree(tree.table, T_TOTAL, request->limit);
+	functions_deinit(&tree.functions);
+	array_deinit(&tree.waiting);
+	*ret = tree.table;
+	return 0;
+}
