@@ -39,7 +39,8 @@ int unwind_table_load(int fd, const struct build_id *id, const char *cache_dir,
 const char *unwind_cache_dir(void);
 
 /* The row that holds for pc (an offset from base), or NULL below the first. */
-const struct unwind_row *unwind_table_find(const struct unwind_row *rows, size_t count, uint32_t pc);
+const struct unwind_row *unwind_table_find(const struct unwind_row *rows, size_t count,
+					   uint32_t pc);
 
 struct unwind_registers {
 	uint64_t ip, sp, bp;
@@ -61,8 +62,10 @@ struct unwind_area {
 };
 
 /*
- * Walks from the registers. Frames innermost first into ret_frames (max of them), frame 0 being ip
- * itself and the others return addresses. Returns the number of frames, why it ended in *ret_end.
+ * Walks from the registers. Frames innermost first into ret_frames (max of them): frame 0 is ip itself,
+ * the others are return addresses, except that those with UNWIND_EXACT (frame 0 and what a signal
+ * interrupted) are addresses as they are. A return address outside every area ends the walk and is no
+ * frame. Returns the number of frames, why it ended in *ret_end.
  */
 size_t unwind_walk(const struct unwind_area *areas, size_t area_count,
 		   const struct unwind_registers *registers, const struct unwind_memory *memory,
