@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * From an address to function, inlined functions and lines, by DWARF.
+ *
+ * The library's own ways are a table that many compilers leave out (.debug_aranges) and a search through all
+ * functions of a unit for each address. Instead: one list of the address ranges of all units, made at the
+ * first question; for each unit that is asked about, one list of the ranges of its functions. Below a function
+ * the tree is small and is walked down along the scopes that hold the address.
+ *
+ * Most functions lie directly in a unit, a namespace or a type. Functions inside functions (GNU C, Fortran,
+ * local classes) need a walk through all bodies, so that is done only for a unit that holds an address which
+ * no function has claimed, and once.
+ *
+ * 1. A unit's function ranges are complete for what was asked: indexed says how deep.
+ * 2. Work per question is bounded by the function's own tree; recursion by DEPTH_MAX.
+ */
+#include "symbols/debuginfo.h"
+
+#include <dwarf.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/array.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/strbuf.h"
+#include "symbols/ranges.h"
+
+enum { DEPTH_MAX = 256 };
+
+enum index_depth { INDEX_NONE, INDEX_OUTSIDE, INDEX_BODIES };
+
+struct unit {
+	Dwarf_Die lines; /* the unit that has the line table */
+	Dwarf_Die tree; /* the unit that has the functions: another one with split DWARF */
+	enum index_depth indexed;
+	ARRAY(Dwarf_Die) functions;
+	struct ranges ranges; /* value: index in functions */
+};
+
+struct debuginfo {
+	ARRAY(struct unit) units;
+	struct strtab paths;
+	struct ranges ranges; /* value: index in units */
+};
+
+static void ranges_add_die(struct ranges *ranges, Dwarf_Die *die, uint32_t value)
+{
+	Dwarf_Addr base, start, end;
+	ptrdiff_t offset = 0;
+
+	while ((offset = dwarf_ranges(die, offset, &base, &start, &end)) > 0)
+		ranges_add(ranges, start, end, value);
+}
+
+struct debuginfo *debuginfo_create(Dwarf *dwarf)
+{
+	struct debuginfo *info = mem_zalloc(sizeof(*info));
+	Dwarf_CU *cu = NULL;
+	Dwarf_Die die, split;
+	uint8_t type;
+
+	while (dwarf_get_units(dwarf, cu, &cu, NULL, &type, &die, &split) == 0) {
+		struct unit *unit;
+
+		if (type != DW_UT_compile && type != DW_UT_skeleton)
+			continue;
+		ranges_add_die(&info->ranges, &die, (uint32_t)info->units.count);
+		unit = array_push(&info->units);
+		*unit = (struct unit){.lines = die, .tree = die};
+		if (type == DW_UT_skeleton && split.addr)
+			unit->tree = split;
+	}
+	ranges_sort(&info->ranges);
+	return info;
+}
+
+void debuginfo_destroy(struct debuginfo *info)
+{
+	if (!info)
+		return;
+	array_each(&info->units, unit) {
+		array_deinit(&unit->functions);
+		ranges_deinit(&unit->ranges);
+	}
+	array_deinit(&info->units);
+	ranges_deinit(&info->ranges);
+	strtab_deinit(&info->paths);
+	free(info);
+}
+
+static bool holds_functions(int tag, enum index_depth depth)
+{
+	switch (tag) {
+	case DW_TAG_namespace:
+	case DW_TAG_module:
+	case DW_TAG_class_type:
+	case DW_TAG_structure_type:
+	case DW_TAG_union_type:
+		return true;
+	case DW_TAG_subprogram:
+	case DW_TAG_lexical_block:
+	case DW_TAG_inlined_subroutine:
+		return depth == INDEX_BODIES;
+	default:
+		return false;
+	}
+}
+
+static void unit_index_below(struct unit *unit, Dwarf_Die *parent, enum index_depth depth, int level)
+{
+	Dwarf_Die die;
+
+	if (level > DEPTH_MAX || dwarf_child(parent, &die) != 0)
+		return;
+	do {
+		int tag = dwarf_tag(&die);
+
+		if (tag == DW_TAG_subprogram) {
+			ranges_add_die(&unit->ranges, &die, (uint32_t)unit->functions.count);
+			*array_push(&unit->functions) = die;
+		}
+		if (holds_functions(tag, depth) && dwarf_haschildren(&die) > 0)
+			unit_index_below(unit, &die, depth, level + 1);
+	} while (dwarf_siblingof(&die, &die) == 0);
+}
+
+static void unit_index(struct unit *unit, enum index_depth depth)
+{
+	unit->functions.count = 0;
+	unit->ranges.list.count = 0;
+	unit_index_below(unit, &unit->tree, depth, 0);
+	ranges_sort(&unit->ranges);
+	unit->indexed = depth;
+}
+
+static const struct range *unit_function(struct unit *unit, uint64_t pc)
+{
+	const struct range *range;
+
+	if (unit->indexed == INDEX_NONE)
+		unit_index(unit, INDEX_OUTSIDE);
+	range = ranges_find(&unit->ranges, pc, NULL);
+	if (range || unit->indexed == INDEX_BODIES)
+		return range;
+	unit_index(unit, INDEX_BODIES);
+	return ranges_find(&unit->ranges, pc, NULL);
+}
+
+static bool is_scope(int tag)
+{
+	return tag == DW_TAG_lexical_block || tag == DW_TAG_inlined_subroutine ||
+	       tag == DW_TAG_try_block || tag == DW_TAG_catch_block || tag == DW_TAG_with_stmt;
+}
+
+/* The scope directly below that holds the address. */
+static bool scope_below(Dwarf_Die *parent, uint64_t pc, Dwarf_Die *ret)
+{
+	Dwarf_Die die;
+
+	if (dwarf_child(parent, &die) != 0)
+		return false;
+	do {
+		if (is_scope(dwarf_tag(&die)) && dwarf_haspc(&die, pc) > 0) {
+			*ret = die;
+			return true;
+		}
+	} while (dwarf_siblingof(&die, &die) == 0);
+	return false;
+}
+
+/* The function and the inlined functions below it that hold the address, outermost first. */
+static size_t chain_walk(Dwarf_Die *function, uint64_t pc, Dwarf_Die *ret, size_t max)
+{
+	Dwarf_Die die = *function, below;
+	size_t count = 0;
+
+	ret[count++] = die;
+	for (int level = 0; level < DEPTH_MAX && count < max && scope_below(&die, pc, &below);
+	     level++) {
+		die = below;
+		/* Parts that the compiler split off and put back have no name and are no frame. */
+		if (dwarf_tag(&die) == DW_TAG_inlined_subroutine && dwarf_diename(&die))
+			ret[count++] = die;
+	}
+	return count;
+}
+
+static const char *die_linkage(Dwarf_Die *die)
+{
+	Dwarf_Attribute attribute;
+
+	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) ||
+	    dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute))
+		return dwarf_formstring(&attribute);
+	return NULL;
+}
+
+static uint64_t die_number(Dwarf_Die *die, unsigned int name)
+{
+	Dwarf_Attribute attribute;
+	Dwarf_Word value;
+
+	if (!dwarf_attr(die, name, &attribute) || dwarf_formudata(&attribute, &value) != 0)
+		return 0;
+	return value;
+}
+
+/* Appends a path, leaving out "./" and doubled slashes. */
+static void path_add(struct strbuf *path, const char *text)
+{
+	for (; *text; text++) {
+		bool begins = path->length == 0 || path->text[path->length - 1] == '/';
+
+		if (begins && text[0] == '.' && text[1] == '/')
+			text++;
+		else if (!(begins && path->length && text[0] == '/'))
+			strbuf_putc(path, *text);
+	}
+}
+
+/* As absolute as the unit's directory allows. */
+static const char *path_full(struct debuginfo *info, struct unit *unit, const char *file)
+{
+	Dwarf_Attribute attribute;
+	const char *directory = NULL;
+	struct strbuf path = {};
+	uint32_t id;
+
+	if (!file)
+		return NULL;
+	if (file[0] != '/' && dwarf_attr(&unit->lines, DW_AT_comp_dir, &attribute))
+		directory = dwarf_formstring(&attribute);
+	/* A relative directory is already there in files that lie in it, not in others. */
+	if (directory && strncmp(file, directory, strlen(directory)) != 0) {
+		path_add(&path, directory);
+		path_add(&path, "/");
+	}
+	path_add(&path, file);
+	id = strtab_add(&info->paths, strbuf_text(&path));
+	strbuf_deinit(&path);
+	return strtab_get(&info->paths, id);
+}
+
+/* Where an inlined function was called: the place of the frame around it. */
+static void place_call(struct debuginfo *info, struct unit *unit, Dwarf_Die *inlined,
+		       struct symbol_frame *frame)
+{
+	uint64_t index = die_number(inlined, DW_AT_call_file);
+	Dwarf_Files *files;
+	size_t count;
+
+	frame->line = (uint32_t)die_number(inlined, DW_AT_call_line);
+	if (dwarf_getsrcfiles(&unit->tree, &files, &count) == 0 && index < count)
+		frame->file = path_full(info, unit, dwarf_filesrc(files, index, NULL, NULL));
+}
+
+static void place_line(struct debuginfo *info, struct unit *unit, uint64_t pc,
+		       struct symbol_frame *frame)
+{
+	Dwarf_Line *line = dwarf_getsrc_die(&unit->lines, pc);
+	int number = 0;
+
+	if (!line)
+		return;
+	frame->file = path_full(info, unit, dwarf_linesrc(line, NULL, NULL));
+	if (dwarf_lineno(line, &number) == 0 && number > 0)
+		frame->line = (uint32_t)number;
+}
+
+static size_t frames_make(struct debuginfo *info, struct unit *unit, const struct range *function,
+			  uint64_t pc, struct symbol_frame *ret, size_t max)
+{
+	Dwarf_Die chain[DEPTH_MAX];
+	size_t count;
+
+	count = chain_walk(&unit->functions.items[function->value], pc, chain,
+			   max < DEPTH_MAX ? max : DEPTH_MAX);
+	for (size_t i = 0; i < count; i++) {
+		Dwarf_Die *die = &chain[count - 1 - i];
+
+		ret[i] = (struct symbol_frame){
+			.name = dwarf_diename(die),
+			.linkage = die_linkage(die),
+		};
+		if (i == 0)
+			place_line(info, unit, pc, &ret[i]);
+		else
+			place_call(info, unit, &chain[count - i], &ret[i]);
+	}
+	return count;
+}
+
+size_t debuginfo_frames(struct debuginfo *info, uint64_t pc, struct symbol_frame *ret_frames,
+			size_t max, uint64_t *ret_start, uint64_t *ret_end)
+{
+	const struct range *range = NULL, *first = ranges_find(&info->ranges, pc, NULL);
+
+	while ((range = ranges_find(&info->ranges, pc, range))) {
+		struct unit *unit = &info->units.items[range->value];
+		const struct range *function = unit_function(unit, pc);
+
+		if (!function)
+			continue;
+		*ret_start = function->start;
+		*ret_end = function->end;
+		return frames_make(info, unit, function, pc, ret_frames, max);
+	}
+	if (!first)
+		return 0;
+	*ret_start = *ret_end = 0;
+	*ret_frames = (struct symbol_frame){};
+	place_line(info, &info->units.items[first->value], pc, ret_frames);
+	return 1;
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#pragma once
+
+#include <elfutils/libdw.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "symbols/symbols.h"
+
+/* DWARF by address. Runs only in a worker (worker.h): libdw is not safe against hostile files. */
+struct debuginfo;
+
+struct debuginfo *debuginfo_create(Dwarf *dwarf);
+void debuginfo_destroy(struct debuginfo *info);
+
+/*
+ * The frames at an address, innermost first, names as DWARF has them and NULL where it has none. Returns how
+ * many, 0 when the address is in no unit. *ret_start and *ret_end: the stretch of the outermost function that
+ * holds the address; 0 when only the line is known and the one frame has no name.
+ */
+size_t debuginfo_frames(struct debuginfo *info, uint64_t pc, struct symbol_frame *ret_frames,
+			size_t max, uint64_t *ret_start, uint64_t *ret_end);

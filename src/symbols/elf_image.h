@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The few parts of an ELF file that the collector reads in its own process: segments and notes, with pread()
+ * and every size checked. The rest is libdw's, in a process of its own (worker.h).
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buildid.h"
+
+struct elf_segment {
+	uint32_t type; /* PT_, or SHT_ for a section */
+	uint64_t address, offset, file_size, align;
+};
+
+struct elf_image {
+	int fd; /* the caller's */
+	struct elf_segment *segments;
+	size_t segment_count;
+	uint64_t section_offset; /* of the section headers */
+	uint32_t section_count;
+	uint8_t class; /* ELFCLASS32 or ELFCLASS64 */
+};
+
+/* -ENOEXEC: no little-endian ELF file. path is for the message. */
+int elf_image_init(struct elf_image *image, int fd, const char *path);
+void elf_image_deinit(struct elf_image *image);
+void elf_image_build_id(const struct elf_image *image, struct build_id *ret);
+/* As symbols_code(). */
+int elf_image_read(const struct elf_image *image, uint64_t address, void *ret, size_t size);

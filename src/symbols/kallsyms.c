@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "symbols/names.h"
+#include "symbols/symbols.h"
+#include "symbols/symtab.h"
+
+struct kallsyms {
+	struct symtab table; /* tag: id of the module's name in strings */
+	struct strtab strings; /* id 0: "[kernel]" */
+	struct symbol_frame frame; /* of the last answer */
+	size_t hidden; /* code symbols with address 0 */
+};
+
+void kallsyms_destroy(struct kallsyms *kallsyms)
+{
+	if (!kallsyms)
+		return;
+	symtab_deinit(&kallsyms->table);
+	strtab_deinit(&kallsyms->strings);
+	free(kallsyms);
+}
+
+static bool is_code(char type)
+{
+	return strchr("tTwW", type);
+}
+
+static enum symtab_rank rank_of(char type)
+{
+	if (tolower(type) == 'w')
+		return SYMTAB_WEAK;
+	return isupper(type) ? SYMTAB_GLOBAL : SYMTAB_LOCAL;
+}
+
+/* "ffffffff81000000 T _stext" and, in a module, a tab and "[ext4]"; anything else is left out. */
+static void line_add(struct kallsyms *kallsyms, const char *line)
+{
+	struct symtab_entry entry = {};
+	char name[512], module[72] = "[kernel]", type;
+	unsigned long long address;
+	uint32_t tag;
+
+	if (sscanf(line, "%llx %c %511s %71s", &address, &type, name, module) < 3)
+		return;
+	if (!is_code(type)) {
+		symtab_border(&kallsyms->table, address);
+		return;
+	}
+	if (address == 0) {
+		kallsyms->hidden++;
+		return;
+	}
+	tag = strtab_add(&kallsyms->strings, module);
+	entry.start = address;
+	entry.tag = tag > UINT16_MAX ? 0 : (uint16_t)tag;
+	entry.rank = rank_of(type);
+	symtab_add(&kallsyms->table, &entry, name);
+}
+
+static int kallsyms_read(struct kallsyms *kallsyms, FILE *file, const char *path)
+{
+	AUTO(free_ptr) char *line = NULL;
+	size_t capacity = 0;
+
+	strtab_add(&kallsyms->strings, "[kernel]");
+	while (getline(&line, &capacity, file) >= 0)
+		line_add(kallsyms, line);
+	symtab_finish(&kallsyms->table);
+	if (kallsyms->table.unsized.list.count)
+		return 0;
+	if (kallsyms->hidden)
+		return err_set(-EPERM,
+			       "%s: the kernel hides its addresses from this user; run as root or "
+			       "set kernel.kptr_restrict=0",
+			       path);
+	return err_set(-ENOENT, "%s: holds no kernel symbols; is CONFIG_KALLSYMS off?", path);
+}
+
+int kallsyms_open(const char *path, struct kallsyms **ret)
+{
+	AUTO(kallsyms_destroy_auto) struct kallsyms *kallsyms = mem_zalloc(sizeof(*kallsyms));
+	AUTO(close_file) FILE *file = NULL;
+	int err;
+
+	path = path ? path : "/proc/kallsyms";
+	file = fopen(path, "re");
+	if (!file)
+		return err_set(-errno, "%s: cannot open: %m; kernel functions have no names", path);
+	err = kallsyms_read(kallsyms, file, path);
+	if (err)
+		return err;
+	*ret = take_ptr(kallsyms);
+	return 0;
+}
+
+int kallsyms_resolve(struct kallsyms *kallsyms, uint64_t address, struct symbol_answer *ret,
+		     const char **ret_module)
+{
+	struct symtab_hit hit;
+
+	if (!symtab_find_unsized(&kallsyms->table, address, &hit))
+		return -ENOENT;
+	kallsyms->frame = (struct symbol_frame){
+		.name = names_readable(&kallsyms->strings, hit.name),
+		.linkage = hit.name,
+	};
+	*ret = (struct symbol_answer){hit.start, hit.size, 1, &kallsyms->frame};
+	*ret_module = strtab_get(&kallsyms->strings, hit.tag);
+	return 0;
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "symbols/names.h"
+
+#include "base/cleanup.h"
+#include "symbols/symbols.h"
+
+const char *names_readable(struct strtab *table, const char *linkage)
+{
+	AUTO(free_ptr) char *readable = demangle(linkage);
+
+	return strtab_get(table, strtab_add(table, readable ? readable : linkage));
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "symbols/resolver.h"
+
+#include <elfutils/libdwfl.h>
+#include <errno.h>
+#include <gelf.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "symbols/debuginfo.h"
+#include "symbols/names.h"
+#include "symbols/plt.h"
+#include "symbols/symtab.h"
+
+struct resolver {
+	Dwfl *dwfl;
+	Dwfl_Module *module; /* NULL: nothing could be read */
+	struct symtab table;
+	struct symtab stubs;
+	struct ranges code; /* executable sections */
+	struct debuginfo *info; /* NULL: no DWARF */
+	uint64_t info_bias; /* address in the file - bias = address in its DWARF */
+	struct strtab names;
+	struct symbol_frame frames[RESOLVER_FRAMES_MAX];
+};
+
+/* A debug link is a file name; with a directory in it, it is somebody's attempt to have another file read. */
+static int find_debuginfo(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
+			  const char *file, const char *link, GElf_Word crc, char **ret_path)
+{
+	if (link && strchr(link, '/'))
+		link = NULL;
+	return dwfl_standard_find_debuginfo(module, user, name, base, file, link, crc, ret_path);
+}
+
+static const Dwfl_Callbacks callbacks = {
+	.find_elf = dwfl_build_id_find_elf,
+	.find_debuginfo = find_debuginfo,
+	.section_address = dwfl_offline_section_address,
+};
+
+/* Executable sections, whose ends are borders for symbols without size. */
+static void code_collect(struct resolver *resolver, Elf *elf)
+{
+	Elf_Scn *section = NULL;
+	GElf_Shdr header;
+
+	while ((section = elf_nextscn(elf, section))) {
+		if (!gelf_getshdr(section, &header) || !(header.sh_flags & SHF_EXECINSTR))
+			continue;
+		ranges_add(&resolver->code, header.sh_addr, header.sh_addr + header.sh_size, 0);
+		symtab_border(&resolver->table, header.sh_addr);
+		symtab_border(&resolver->table, header.sh_addr + header.sh_size);
+	}
+	ranges_sort(&resolver->code);
+}
+
+static enum symtab_rank rank_of(const GElf_Sym *symbol)
+{
+	unsigned int rank = SYMTAB_GLOBAL;
+
+	if (GELF_ST_BIND(symbol->st_info) == STB_LOCAL)
+		rank = SYMTAB_LOCAL;
+	else if (GELF_ST_BIND(symbol->st_info) == STB_WEAK)
+		rank = SYMTAB_WEAK;
+	if (GELF_ST_TYPE(symbol->st_info) == STT_NOTYPE)
+		rank += SYMTAB_LABEL;
+	else if (GELF_ST_TYPE(symbol->st_info) == STT_GNU_IFUNC)
+		rank += SYMTAB_RESOLVER;
+	return rank;
+}
+
+static bool names_code(const struct resolver *resolver, const GElf_Sym *symbol, uint64_t address)
+{
+	unsigned int type = GELF_ST_TYPE(symbol->st_info);
+
+	if (symbol->st_shndx == SHN_UNDEF)
+		return false;
+	if (resolver->code.list.count == 0)
+		return type == STT_FUNC;
+	return (type == STT_FUNC || type == STT_NOTYPE || type == STT_GNU_IFUNC) &&
+	       ranges_find(&resolver->code, address, NULL);
+}
+
+static void symbol_add(struct resolver *resolver, const char *name, const GElf_Sym *symbol,
+		       uint64_t address)
+{
+	const char *version = name ? strchr(name, '@') : NULL;
+	AUTO(free_ptr) char *bare = NULL;
+
+	if (!name || !*name || version == name || !names_code(resolver, symbol, address))
+		return;
+	if (version)
+		name = bare = mem_strndup(name, (size_t)(version - name));
+	symtab_add(&resolver->table,
+		   &(struct symtab_entry){
+			   .start = address,
+			   .size = symbol->st_size,
+			   .rank = rank_of(symbol),
+		   },
+		   name);
+}
+
+static void tables_read(struct resolver *resolver)
+{
+	GElf_Addr bias, address;
+	Elf *elf = dwfl_module_getelf(resolver->module, &bias);
+	int count = dwfl_module_getsymtab(resolver->module);
+	GElf_Sym symbol;
+
+	if (elf)
+		code_collect(resolver, elf);
+	for (int i = 1; i < count; i++) {
+		const char *name = dwfl_module_getsym_info(resolver->module, i, &symbol, &address,
+							   NULL, NULL, NULL);
+
+		symbol_add(resolver, name, &symbol, address);
+	}
+	symtab_finish(&resolver->table);
+	if (elf)
+		plt_add(elf, &resolver->table, &resolver->stubs);
+}
+
+/* Libdwfl takes the descriptor it is given when it succeeds. */
+static void module_report(struct resolver *resolver, int fd, const char *path)
+{
+	int copy = dup(fd);
+
+	resolver->dwfl = dwfl_begin(&callbacks);
+	if (!resolver->dwfl || copy < 0)
+		return;
+	dwfl_report_begin(resolver->dwfl);
+	resolver->module = dwfl_report_elf(resolver->dwfl, path, path, copy, 0, true);
+	dwfl_report_end(resolver->dwfl, NULL, NULL);
+	if (!resolver->module)
+		close(copy);
+}
+
+struct resolver *resolver_create(int fd, const char *path, bool with_dwarf)
+{
+	struct resolver *resolver = mem_zalloc(sizeof(*resolver));
+	Dwarf *dwarf;
+
+	module_report(resolver, fd, path);
+	if (!resolver->module)
+		return resolver;
+	tables_read(resolver);
+	dwarf = with_dwarf ? dwfl_module_getdwarf(resolver->module, &resolver->info_bias) : NULL;
+	if (dwarf)
+		resolver->info = debuginfo_create(dwarf);
+	return resolver;
+}
+
+void resolver_destroy(struct resolver *resolver)
+{
+	if (!resolver)
+		return;
+	debuginfo_destroy(resolver->info);
+	symtab_deinit(&resolver->table);
+	symtab_deinit(&resolver->stubs);
+	ranges_deinit(&resolver->code);
+	strtab_deinit(&resolver->names);
+	if (resolver->dwfl)
+		dwfl_end(resolver->dwfl);
+	free(resolver);
+}
+
+static void frame_finish(struct resolver *resolver, struct symbol_frame *frame)
+{
+	if (!frame->linkage)
+		frame->linkage = frame->name ? frame->name : "??";
+	frame->name = names_readable(&resolver->names, frame->linkage);
+}
+
+/* The name that the source gave to the function when it is an alias of the symbol that was chosen. */
+static const char *outer_linkage(const struct resolver *resolver, const struct symbol_frame *frame,
+				 const struct symtab_hit *hit)
+{
+	const char *source = frame->linkage ? frame->linkage : frame->name;
+	const char *alias = source ? symtab_alias(&resolver->table, hit->start, source) : NULL;
+
+	return alias ? alias : hit->name;
+}
+
+/*
+ * The outermost name comes from the symbol table where a sized symbol covers the address: it tells clones and
+ * cold parts from their originals, and is what every other tool prints. DWARF knows static functions of stripped
+ * files, and is better than a symbol that merely stands nearest below.
+ */
+int resolver_resolve(struct resolver *resolver, uint64_t address, struct symbol_answer *ret)
+{
+	uint64_t start = 0, end = 0;
+	struct symbol_frame *frames = resolver->frames;
+	struct symtab_hit hit;
+	size_t count = 0;
+	bool symbol;
+
+	if (resolver->info)
+		count = debuginfo_frames(resolver->info, address - resolver->info_bias, frames,
+					 RESOLVER_FRAMES_MAX, &start, &end);
+	symbol = symtab_find(&resolver->table, address, &hit) ||
+		 symtab_find(&resolver->stubs, address, &hit) ||
+		 (start == end && symtab_find_unsized(&resolver->table, address, &hit));
+	if (!symbol && start == end)
+		return -ENOENT;
+	if (count == 0)
+		frames[count++] = (struct symbol_frame){};
+	if (symbol)
+		frames[count - 1].linkage = outer_linkage(resolver, &frames[count - 1], &hit);
+	else
+		hit = (struct symtab_hit){start + resolver->info_bias, end - start};
+	for (size_t i = 0; i < count; i++)
+		frame_finish(resolver, &frames[i]);
+	*ret = (struct symbol_answer){hit.start, hit.size, count, frames};
+	return 0;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The part of struct symbols that runs in the worker: one ELF file read by libdwfl. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "symbols/symbols.h"
+
+enum { RESOLVER_FRAMES_MAX = 128 };
+
+struct resolver;
+
+/* with_dwarf false: symbol tables only. A file of which nothing can be read gives an empty resolver. */
+struct resolver *resolver_create(int fd, const char *path, bool with_dwarf);
+void resolver_destroy(struct resolver *resolver);
+DEFINE_AUTO(struct resolver, resolver_destroy)
+/* As symbols_resolve(). */
+int resolver_resolve(struct resolver *resolver, uint64_t address, struct symbol_answer *ret);
