@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "ingest/stacks.h"
+
+#include "base/array.h"
+#include "base/map.h"
+#include "base/mem.h"
+
+struct location {
+	struct module_id module;
+	uint64_t address;
+};
+
+struct stacks {
+	struct store *store;
+	struct loadmap *loadmap;
+	struct module_id kernel;
+	struct module_id marks;
+	ARRAY(struct location) locations; /* id - 1 */
+	struct map location_ids; /* hash of module and address to id; collisions go to the next key */
+	struct map node_ids; /* parent << 32 | location to id */
+	uint32_t node_count;
+};
+
+void stacks_create(struct store *store, struct loadmap *loadmap, struct stacks **ret)
+{
+	struct stacks *stacks = mem_zalloc(sizeof(*stacks));
+
+	stacks->store = store;
+	stacks->loadmap = loadmap;
+	*ret = stacks;
+}
+
+void stacks_destroy(struct stacks *stacks)
+{
+	if (!stacks)
+		return;
+	array_deinit(&stacks->locations);
+	map_deinit(&stacks->location_ids);
+	map_deinit(&stacks->node_ids);
+	free(stacks);
+}
+
+static int location_add(struct stacks *stacks, struct module_id module, uint64_t address,
+			struct location_id *ret)
+{
+	uint64_t key = hash64_pair(module.v, address);
+	uint64_t *id;
+	bool fresh;
+
+	for (;; key++) {
+		struct location *known;
+
+		id = map_at(&stacks->location_ids, key, &fresh);
+		if (fresh)
+			break;
+		known = &stacks->locations.items[*id - 1];
+		if (known->module.v == module.v && known->address == address) {
+			ret->v = (uint32_t)*id;
+			return 0;
+		}
+	}
+	*array_push(&stacks->locations) = (struct location){ module, address };
+	*id = stacks->locations.count;
+	ret->v = (uint32_t)*id;
+	return store_location_put(stacks->store, *ret, module, address);
+}
+
+static int node_add(struct stacks *stacks, struct stack_id *node, struct location_id location)
+{
+	bool fresh;
+	uint64_t *id = map_at(&stacks->node_ids, (uint64_t)node->v << 32 | location.v, &fresh);
+	struct stack_id parent = *node;
+
+	if (fresh)
+		*id = ++stacks->node_count;
+	node->v = (uint32_t)*id;
+	return fresh ? store_stack_put(stacks->store, *node, parent, location) : 0;
+}
+
+static int push(struct stacks *stacks, struct stack_id *node, struct module_id module,
+		uint64_t address)
+{
+	struct location_id location;
+	int err = location_add(stacks, module, address, &location);
+
+	return err ? err : node_add(stacks, node, location);
+}
+
+static int push_mark(struct stacks *stacks, struct stack_id *node, enum stack_end end)
+{
+	if (end == STACK_END_COMPLETE || end == STACK_END_NO_USER)
+		return 0;
+	if (!stacks->marks.v)
+		stacks->marks = loadmap_mark_module(stacks->loadmap);
+	return push(stacks, node, stacks->marks, end);
+}
+
+static int push_user(struct stacks *stacks, struct stack_id *node, struct loadmap_process *process,
+		     uint64_t time, uint64_t frame)
+{
+	uint64_t address = frame & UNWIND_EXACT ? frame & ~UNWIND_EXACT : frame - 1;
+	struct module_id module;
+
+	loadmap_resolve(stacks->loadmap, process, address, time, &module, &address);
+	return push(stacks, node, module, address);
+}
+
+static int push_kernel(struct stacks *stacks, struct stack_id *node, uint64_t address)
+{
+	if (!stacks->kernel.v)
+		stacks->kernel = loadmap_kernel_module(stacks->loadmap, "[kernel]");
+	return push(stacks, node, stacks->kernel, address);
+}
+
+int stacks_add(struct stacks *stacks, struct loadmap_process *process, uint64_t time,
+	       const struct stack_frames *frames, struct stack_id *ret)
+{
+	struct stack_id node = {};
+	int err = push_mark(stacks, &node, frames->end);
+
+	for (size_t i = frames->user_count; i-- > 0 && !err;)
+		err = push_user(stacks, &node, process, time, frames->user[i]);
+	for (size_t i = frames->kernel_count; i-- > 0 && !err;)
+		err = push_kernel(stacks, &node, frames->kernel[i] - (i > 0));
+	if (!err)
+		*ret = node;
+	return err;
+}

@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Symbolisation of a whole profile.
+ *
+ * Locations come sorted by module and address. Each module is opened once, its locations are resolved in ascending
+ * order, and it is closed again: memory is bounded by the largest module.
+ *
+ * 1. Every location gets at least one frame; where nothing is known, its symbol is "[unknown]".
+ * 2. A function is one symbol row per module and start address; a function seen only inlined is one row per module
+ *    and name.
+ */
+#include "ingest/symbolise.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "symbols/symbols.h"
+#include "wire/unwind.h"
+
+enum {
+	CODE_MAX = 256 * 1024, /* longest function whose code is kept */
+	CODE_UNKNOWN_SIZE = 256, /* kept when a function's size is not known */
+};
+
+struct work {
+	struct store *store;
+	symbolise_open_fn open;
+	void *ctx;
+	struct store_module module; /* being worked on */
+	struct symbols *symbols;
+	struct kallsyms *kallsyms;
+	struct jitmap *jitmap;
+	struct map symbol_ids; /* hash of module and start, or of module and name, to id */
+	struct map code_kept; /* symbol ids */
+	struct map kernel_modules; /* name in strings to module id */
+	struct strtab files; /* id - 1 */
+	struct strtab strings;
+	uint32_t symbol_count;
+};
+
+static void work_deinit(struct work *work)
+{
+	symbols_destroy(work->symbols);
+	kallsyms_destroy(work->kallsyms);
+	jitmap_destroy(work->jitmap);
+	map_deinit(&work->symbol_ids);
+	map_deinit(&work->code_kept);
+	map_deinit(&work->kernel_modules);
+	strtab_deinit(&work->files);
+	strtab_deinit(&work->strings);
+}
+
+static const char *mark_text(uint64_t address)
+{
+	static const char *const texts[] = {
+#define X(name, json, text) [STACK_END_##name] = "[stack cut: " text "]",
+		STACK_ENDS(X)
+#undef X
+	};
+
+	return address < STACK_END_COUNT ? texts[address] : "[stack cut]";
+}
+
+static int symbol_put(struct work *work, uint64_t key, const struct store_symbol *row,
+		      struct symbol_id *ret)
+{
+	bool fresh;
+	uint64_t *id = map_at(&work->symbol_ids, key, &fresh);
+	struct store_symbol symbol = *row;
+
+	if (fresh)
+		*id = ++work->symbol_count;
+	ret->v = (uint32_t)*id;
+	if (!fresh)
+		return 0;
+	symbol.id = *ret;
+	return store_symbol_put(work->store, &symbol);
+}
+
+static int file_put(struct work *work, const char *path, struct file_id *ret)
+{
+	size_t before = work->files.count;
+
+	ret->v = 0;
+	if (!path)
+		return 0;
+	ret->v = strtab_add(&work->files, path) + 1;
+	return work->files.count > before ? store_file_put(work->store, *ret, path) : 0;
+}
+
+/* The symbol row of frame number depth; the last frame is the function itself. */
+static int frame_symbol(struct work *work, const struct symbol_answer *answer, size_t depth,
+			struct symbol_id *ret)
+{
+	const struct symbol_frame *frame = &answer->frames[depth];
+	bool inlined = depth + 1 < answer->frame_count;
+	const char *linkage = frame->linkage ? frame->linkage : frame->name;
+	struct store_symbol row = {
+		.module = work->module.id,
+		.name = frame->name,
+		.linkage = strcmp(linkage, frame->name) ? linkage : NULL,
+		.address = inlined ? 0 : answer->address,
+		.size = inlined ? 0 : answer->size,
+		.inlined = inlined,
+	};
+	uint64_t where = inlined || !answer->address ? hash_bytes(linkage, strlen(linkage)) :
+						       answer->address;
+
+	return symbol_put(work, hash64_pair(hash64_pair(work->module.id.v, inlined), where), &row,
+			  ret);
+}
+
+static int code_keep(struct work *work, struct symbol_id symbol, const struct symbol_answer *answer)
+{
+	size_t size = answer->size ? answer->size : CODE_UNKNOWN_SIZE;
+	AUTO(free_ptr) void *code = NULL;
+	bool fresh;
+	int got;
+
+	if (!work->symbols || !answer->address || size > CODE_MAX)
+		return 0;
+	map_at(&work->code_kept, symbol.v, &fresh);
+	if (!fresh)
+		return 0;
+	code = mem_alloc(size);
+	got = symbols_code(work->symbols, answer->address, code, size);
+	return got > 0 ? store_symbol_code_put(work->store, symbol, code, (size_t)got) : 0;
+}
+
+static int answer_put(struct work *work, const struct store_unnamed *location,
+		      const struct symbol_answer *answer)
+{
+	struct store_frame row = { .location = location->location };
+	int err = 0;
+
+	for (size_t depth = 0; depth < answer->frame_count && !err; depth++) {
+		row.depth = (uint32_t)depth;
+		row.line = answer->frames[depth].line;
+		err = frame_symbol(work, answer, depth, &row.symbol);
+		err = err ? err : file_put(work, answer->frames[depth].file, &row.file);
+		err = err ? err : store_frame_put(work->store, &row);
+	}
+	if (!err && location->self)
+		err = code_keep(work, row.symbol, answer);
+	return err;
+}
+
+/* Drivers and other loadable modules are modules of their own. */
+static int kernel_module_enter(struct work *work, const struct store_unnamed *location,
+			       const char *name)
+{
+	bool fresh;
+	uint64_t *id;
+	int err;
+
+	if (!strcmp(name, "[kernel]"))
+		return 0;
+	id = map_at(&work->kernel_modules, strtab_add(&work->strings, name), &fresh);
+	if (fresh) {
+		struct store_module row = { .kind = MODULE_KERNEL, .path = name };
+
+		err = store_module_next(work->store, &row.id);
+		err = err ? err : store_module_put(work->store, &row);
+		if (err)
+			return err;
+		*id = row.id.v;
+	}
+	work->module.id.v = (uint32_t)*id;
+	return store_location_put(work->store, location->location, work->module.id,
+				  location->address);
+}
+
+static int location_resolve(struct work *work, const struct store_unnamed *location,
+			    struct symbol_answer *ret)
+{
+	const char *module;
+	int err;
+
+	switch (work->module.kind) {
+	case MODULE_ELF:
+	case MODULE_VDSO:
+		return work->symbols ? symbols_resolve(work->symbols, location->address, ret) : -ENOENT;
+	case MODULE_JIT:
+		return work->jitmap ? jitmap_resolve(work->jitmap, location->address, ret) : -ENOENT;
+	case MODULE_KERNEL:
+		if (!work->kallsyms)
+			return -ENOENT;
+		err = kallsyms_resolve(work->kallsyms, location->address, ret, &module);
+		return err ? err : kernel_module_enter(work, location, module);
+	default:
+		return -ENOENT;
+	}
+}
+
+static int location_name(struct work *work, const struct store_unnamed *location)
+{
+	struct module_id module = work->module.id;
+	struct symbol_frame frame = { .name = "[unknown]" };
+	struct symbol_answer answer = { .frame_count = 1, .frames = &frame };
+	int err;
+
+	if (work->module.kind == MODULE_MARK)
+		frame.name = mark_text(location->address);
+	err = location_resolve(work, location, &answer);
+	if (err)
+		answer = (struct symbol_answer){ .frame_count = 1, .frames = &frame };
+	err = answer_put(work, location, &answer);
+	work->module.id = module;
+	return err;
+}
+
+/* Failing to open is not an error: the module's locations then have no names. */
+static void module_open(struct work *work)
+{
+	AUTO(close_fd) int fd = -1;
+
+	if (work->module.kind == MODULE_KERNEL) {
+		if (kallsyms_open(NULL, &work->kallsyms))
+			log_debug("%s", err_text());
+		return;
+	}
+	if (work->module.kind == MODULE_ANON || work->module.kind == MODULE_MARK)
+		return;
+	fd = work->open(work->ctx, &work->module);
+	if (fd < 0) {
+		log_debug("%s: cannot be opened: %s", work->module.path, strerror(-fd));
+		return;
+	}
+	if (work->module.kind == MODULE_JIT ? jitmap_open(fd, &work->jitmap) :
+					      symbols_open(fd, work->module.path, &work->symbols))
+		log_debug("%s", err_text());
+}
+
+static void module_close(struct work *work)
+{
+	symbols_destroy(take_ptr(work->symbols));
+	kallsyms_destroy(take_ptr(work->kallsyms));
+	jitmap_destroy(take_ptr(work->jitmap));
+}
+
+static int module_name(struct work *work, const struct store_unnamed *locations, size_t count)
+{
+	AUTO(free_ptr) char *path = NULL;
+	int err = store_module_get(work->store, locations[0].module, &work->module, &path);
+
+	if (err)
+		return err;
+	module_open(work);
+	for (size_t i = 0; i < count && !err; i++)
+		err = location_name(work, &locations[i]);
+	module_close(work);
+	return err;
+}
+
+int symbolise(struct store *store, symbolise_open_fn open, void *ctx)
+{
+	AUTO(work_deinit) struct work work = { .store = store, .open = open, .ctx = ctx };
+	AUTO(free_ptr) struct store_unnamed *unnamed = NULL;
+	size_t count, end;
+	int err;
+
+	err = store_unnamed_list(store, &unnamed, &count);
+	for (size_t begin = 0; begin < count && !err; begin = end) {
+		for (end = begin; end < count && unnamed[end].module.v == unnamed[begin].module.v;)
+			end++;
+		err = module_name(&work, unnamed + begin, end - begin);
+	}
+	return err ? err : store_commit(store);
+}
+
+int symbolise_open_path(void *ctx, const struct store_module *module)
+{
+	AUTO(close_fd) int fd = open(module->path, O_RDONLY | O_CLOEXEC);
+	struct build_id found = {};
+
+	if (fd < 0)
+		return -errno;
+	if (module->build_id.size &&
+	    (elf_build_id(fd, &found) || !build_id_equal(&found, &module->build_id)))
+		return -ESTALE;
+	return take_fd(fd);
+}
+
+int symbolise_unfinished(const char *path)
+{
+	AUTO(store_destroy_auto) struct store *store = NULL;
+	int err = store_reopen(path, &store);
+
+	if (err == -EALREADY)
+		return 0;
+	err = err ? err : symbolise(store, symbolise_open_path, NULL);
+	return err ? err : store_finish(store);
+}
