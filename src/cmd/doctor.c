@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* assay doctor: what this machine and this user can do, and what to do about the rest. */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,13 +27,13 @@ struct finding {
 
 enum { FINDINGS = ABILITY_COUNT + 1 };
 
-static const char usage[] =
-	"usage: assay doctor [--json]\n"
-	"\n"
-	"Tries what a recording needs, as the user who runs it, and says what to do where it fails.\n"
-	"\n"
-	"      --json   the same as JSON\n"
-	"  -h, --help   this text\n";
+static const char usage[] = "usage: assay doctor [--json]\n"
+			    "\n"
+			    "Tries what a recording needs, as the user who runs it, and says what "
+			    "to do where it fails.\n"
+			    "\n"
+			    "      --json   the same as JSON\n"
+			    "  -h, --help   this text\n";
 
 static void finding_set(struct finding *finding, const struct ability *ability)
 {
@@ -42,8 +44,10 @@ static void finding_set(struct finding *finding, const struct ability *ability)
 	memcpy(finding->remedy, ability->remedy, sizeof(finding->remedy));
 }
 
-_Static_assert(sizeof(((struct finding *)0)->detail) == sizeof(((struct ability *)0)->detail), "copied");
-_Static_assert(sizeof(((struct finding *)0)->remedy) == sizeof(((struct ability *)0)->remedy), "copied");
+_Static_assert(sizeof(((struct finding *)0)->detail) == sizeof(((struct ability *)0)->detail),
+	       "copied");
+_Static_assert(sizeof(((struct finding *)0)->remedy) == sizeof(((struct ability *)0)->remedy),
+	       "copied");
 
 /* Writes a file into the cache folder and removes it again. */
 static int cache_try(const char *folder)
@@ -62,15 +66,15 @@ static void finding_set_cache(struct finding *finding)
 	const char *folder = unwind_cache_dir();
 	int err = folder ? cache_try(folder) : -ENOENT;
 
-	*finding = (struct finding){
-		.name = "cache", .title = "keep unwind tables between recordings", .yes = err == 0
-	};
+	*finding = (struct finding){ .name = "cache",
+				     .title = "keep unwind tables between recordings",
+				     .yes = err == 0 };
 	if (err == 0) {
 		snprintf(finding->detail, sizeof(finding->detail), "%s is writable", folder);
 		return;
 	}
-	snprintf(finding->detail, sizeof(finding->detail), "%s: %s", folder ? folder : "no cache folder",
-		 strerror(-err));
+	snprintf(finding->detail, sizeof(finding->detail), "%s: %s",
+		 folder ? folder : "no cache folder", strerror(-err));
 	snprintf(finding->remedy, sizeof(finding->remedy),
 		 "set ASSAY_CACHE_DIR to a folder you can write to");
 }
@@ -89,15 +93,14 @@ static void findings_collect(struct finding findings[FINDINGS])
 static int print_json(const struct finding findings[FINDINGS])
 {
 	json_t *rows = json_array();
-	json_t *envelope =
-		json_pack("{s:i, s:s, s:o}", "assay", 1, "view", "doctor", "rows", rows);
+	json_t *envelope = json_pack("{s:i, s:s, s:o}", "assay", 1, "view", "doctor", "rows", rows);
 	int err;
 
 	for (int i = 0; i < FINDINGS; i++)
-		json_array_append_new(rows, json_pack("{s:s, s:b, s:s, s:s}", "ability",
-						      findings[i].name, "yes", findings[i].yes,
-						      "detail", findings[i].detail, "remedy",
-						      findings[i].remedy));
+		json_array_append_new(rows,
+				      json_pack("{s:s, s:b, s:s, s:s}", "ability", findings[i].name,
+						"yes", findings[i].yes, "detail",
+						findings[i].detail, "remedy", findings[i].remedy));
 	err = json_dumpf(envelope, stdout, JSON_INDENT(1));
 	json_decref(envelope);
 	putchar('\n');
