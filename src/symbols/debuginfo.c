@@ -67,7 +67,7 @@ struct debuginfo *debuginfo_create(Dwarf *dwarf)
 			continue;
 		ranges_add_die(&info->ranges, &die, (uint32_t)info->units.count);
 		unit = array_push(&info->units);
-		*unit = (struct unit){.lines = die, .tree = die};
+		*unit = (struct unit){ .lines = die, .tree = die };
 		if (type == DW_UT_skeleton && split.addr)
 			unit->tree = split;
 	}
@@ -107,7 +107,8 @@ static bool holds_functions(int tag, enum index_depth depth)
 	}
 }
 
-static void unit_index_below(struct unit *unit, Dwarf_Die *parent, enum index_depth depth, int level)
+static void unit_index_below(struct unit *unit, Dwarf_Die *parent, enum index_depth depth,
+			     int level)
 {
 	Dwarf_Die die;
 

@@ -36,7 +36,8 @@ static void output_add(const char *text, size_t size, void *ctx)
 	strbuf_add(&output->text, text, size);
 }
 
-typedef int (*demangle_fn)(const char *mangled, int options, demangle_callbackref callback, void *ctx);
+typedef int (*demangle_fn)(const char *mangled, int options, demangle_callbackref callback,
+			   void *ctx);
 
 static char *demangle_with(demangle_fn fn, const char *name)
 {

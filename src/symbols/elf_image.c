@@ -43,20 +43,21 @@ static void *table_read(int fd, uint64_t offset, size_t entry_size, size_t *coun
 }
 
 #define SEGMENT_OF(header)                                                                         \
-	((struct elf_segment){(header)->p_type, (header)->p_vaddr, (header)->p_offset,             \
-			      (header)->p_filesz, (header)->p_align})
+	((struct elf_segment){ (header)->p_type, (header)->p_vaddr, (header)->p_offset,            \
+			       (header)->p_filesz, (header)->p_align })
 
 static void segments_read(struct elf_image *image, uint64_t offset, size_t count)
 {
 	bool wide = image->class == ELFCLASS64;
-	AUTO(free_ptr) void *table =
-		table_read(image->fd, offset, wide ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr), &count);
+	AUTO(free_ptr)
+	void *table = table_read(image->fd, offset, wide ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr),
+				 &count);
 
 	image->segments = mem_realloc(NULL, count, sizeof(*image->segments));
 	image->segment_count = count;
 	for (size_t i = 0; i < count; i++)
-		image->segments[i] = wide ? SEGMENT_OF((Elf64_Phdr *)table + i) :
-					    SEGMENT_OF((Elf32_Phdr *)table + i);
+		image->segments[i] = wide ? SEGMENT_OF((Elf64_Phdr *)table + i)
+					  : SEGMENT_OF((Elf32_Phdr *)table + i);
 }
 
 union elf_header {
@@ -84,7 +85,7 @@ int elf_image_init(struct elf_image *image, int fd, const char *path)
 
 	if (!header_usable(&header, got))
 		return err_set(-ENOEXEC, "%s: not an ELF file that this machine could run", path);
-	*image = (struct elf_image){.fd = fd, .class = header.ident[EI_CLASS]};
+	*image = (struct elf_image){ .fd = fd, .class = header.ident[EI_CLASS] };
 	if (image->class == ELFCLASS64) {
 		image->section_offset = header.wide.e_shoff;
 		image->section_count = header.wide.e_shnum;
@@ -148,21 +149,21 @@ static bool notes_read(const struct elf_image *image, const struct elf_segment *
 }
 
 #define SECTION_OF(header)                                                                         \
-	((struct elf_segment){(header)->sh_type, (header)->sh_addr, (header)->sh_offset,           \
-			      (header)->sh_size, (header)->sh_addralign})
+	((struct elf_segment){ (header)->sh_type, (header)->sh_addr, (header)->sh_offset,          \
+			       (header)->sh_size, (header)->sh_addralign })
 
 /* For objects without program headers, and for debug files, whose program headers point at nothing. */
 static bool section_notes_read(const struct elf_image *image, struct build_id *ret)
 {
 	bool wide = image->class == ELFCLASS64;
 	size_t count = image->section_count;
-	AUTO(free_ptr) void *table =
-		table_read(image->fd, image->section_offset,
-			   wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr), &count);
+	AUTO(free_ptr)
+	void *table = table_read(image->fd, image->section_offset,
+				 wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr), &count);
 
 	for (size_t i = 0; i < count; i++) {
-		struct elf_segment section = wide ? SECTION_OF((Elf64_Shdr *)table + i) :
-						    SECTION_OF((Elf32_Shdr *)table + i);
+		struct elf_segment section = wide ? SECTION_OF((Elf64_Shdr *)table + i)
+						  : SECTION_OF((Elf32_Shdr *)table + i);
 
 		if (section.type == SHT_NOTE && notes_read(image, &section, ret))
 			return true;

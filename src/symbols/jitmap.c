@@ -212,6 +212,6 @@ int jitmap_resolve(struct jitmap *map, uint64_t address, struct symbol_answer *r
 		.name = names_readable(&map->names, map->text + line->name),
 		.linkage = map->text + line->name,
 	};
-	*ret = (struct symbol_answer){line->start, line->end - line->start, 1, &map->frame};
+	*ret = (struct symbol_answer){ line->start, line->end - line->start, 1, &map->frame };
 	return 0;
 }

@@ -110,7 +110,7 @@ int kallsyms_resolve(struct kallsyms *kallsyms, uint64_t address, struct symbol_
 		.name = names_readable(&kallsyms->strings, hit.name),
 		.linkage = hit.name,
 	};
-	*ret = (struct symbol_answer){hit.start, hit.size, 1, &kallsyms->frame};
+	*ret = (struct symbol_answer){ hit.start, hit.size, 1, &kallsyms->frame };
 	*ret_module = strtab_get(&kallsyms->strings, hit.tag);
 	return 0;
 }

@@ -70,7 +70,7 @@ static void stub_add(const uint8_t *code, size_t size, uint64_t address, const s
 		name = map_find(slots, address + i + JUMP_SIZE + (uint64_t)(int64_t)offset);
 		if (!name)
 			continue;
-		symtab_add(ret, &(struct symtab_entry){.start = address, .size = size},
+		symtab_add(ret, &(struct symtab_entry){ .start = address, .size = size },
 			   strtab_get(strings, (uint32_t)*name));
 		return;
 	}

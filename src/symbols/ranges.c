@@ -11,7 +11,7 @@ void ranges_deinit(struct ranges *ranges)
 void ranges_add(struct ranges *ranges, uint64_t start, uint64_t end, uint32_t value)
 {
 	if (start < end)
-		*array_push(&ranges->list) = (struct range){start, end, 0, value};
+		*array_push(&ranges->list) = (struct range){ start, end, 0, value };
 }
 
 static int range_compare(const void *left, const void *right)

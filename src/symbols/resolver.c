@@ -210,9 +210,9 @@ int resolver_resolve(struct resolver *resolver, uint64_t address, struct symbol_
 	if (symbol)
 		frames[count - 1].linkage = outer_linkage(resolver, &frames[count - 1], &hit);
 	else
-		hit = (struct symtab_hit){start + resolver->info_bias, end - start};
+		hit = (struct symtab_hit){ start + resolver->info_bias, end - start };
 	for (size_t i = 0; i < count; i++)
 		frame_finish(resolver, &frames[i]);
-	*ret = (struct symbol_answer){hit.start, hit.size, count, frames};
+	*ret = (struct symbol_answer){ hit.start, hit.size, count, frames };
 	return 0;
 }

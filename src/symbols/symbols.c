@@ -19,6 +19,13 @@
 #include "symbols/resolver.h"
 #include "symbols/worker.h"
 
+/* Generous: 1000 addresses in a library with 14 MB of .debug_info take 0.15 s and 60 MB. */
+static const struct worker_limits limits = {
+	.cpu_seconds = 10,
+	.wall_seconds = 120,
+	.memory = 4ull << 30,
+};
+
 enum trust { TRUST_ALL, TRUST_TABLES, TRUST_NOTHING };
 
 struct symbols {
@@ -70,8 +77,8 @@ static void trust_lower(struct symbols *symbols)
 		 slow ? "gave up" : "the symbol reader died",
 		 symbols->trust == TRUST_TABLES ? "debug information" : "symbol tables",
 		 slow ? "it took too long" : strsignal(signal_number),
-		 symbols->trust == TRUST_TABLES ? "its functions have no lines" :
-						  "its functions have no names");
+		 symbols->trust == TRUST_TABLES ? "its functions have no lines"
+						: "its functions have no names");
 }
 
 static int symbols_ask(struct symbols *symbols, uint64_t address, struct worker_reply **ret)
@@ -81,7 +88,7 @@ static int symbols_ask(struct symbols *symbols, uint64_t address, struct worker_
 
 		if (!symbols->worker.pid)
 			err = worker_start(&symbols->worker, symbols->fd, symbols->path,
-					   symbols->trust == TRUST_ALL);
+					   symbols->trust == TRUST_ALL, &limits);
 		if (err)
 			return err;
 		if (worker_ask(&symbols->worker, address, ret) == 0)

@@ -41,7 +41,7 @@ void symtab_add(struct symtab *table, const struct symtab_entry *entry, const ch
 
 void symtab_border(struct symtab *table, uint64_t address)
 {
-	*array_push(&table->entries) = (struct symtab_entry){.start = address, .rank = UINT8_MAX};
+	*array_push(&table->entries) = (struct symtab_entry){ .start = address, .rank = UINT8_MAX };
 }
 
 static int name_compare(const char *a, const char *b)
@@ -90,7 +90,8 @@ void symtab_finish(struct symtab *table)
 	for (size_t i = 0; i < table->entries.count; i = next) {
 		uint64_t end = (items[i].start | (PAGE - 1)) + 1;
 
-		for (next = i + 1; next < table->entries.count && items[next].start == items[i].start;)
+		for (next = i + 1;
+		     next < table->entries.count && items[next].start == items[i].start;)
 			next++;
 		if (next < table->entries.count)
 			end = items[next].start;

@@ -62,7 +62,7 @@ static bool socket_write(int fd, const void *data, size_t size)
 /* The collector's handlers must not run here, and an interrupt is the collector's to handle. */
 static void signals_reset(void)
 {
-	static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE};
+	static const int ignored[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE };
 	sigset_t none;
 
 	for (int signal_number = 1; signal_number < NSIG; signal_number++)
@@ -86,11 +86,12 @@ static void descriptors_keep(int file, int socket)
 	close_range(FD_FIRST_FREE, ~0U, 0);
 }
 
-static void memory_limit(void)
+static void memory_limit(uint64_t memory)
 {
 	AUTO(close_file) FILE *file = fopen("/proc/self/statm", "re");
 	AUTO(close_file) FILE *first_to_go = fopen("/proc/self/oom_score_adj", "we");
 	struct rlimit limit, no_core = {};
+	rlim_t page = (rlim_t)sysconf(_SC_PAGESIZE), wanted;
 	unsigned long pages;
 
 	if (first_to_go)
@@ -98,18 +99,17 @@ static void memory_limit(void)
 	setrlimit(RLIMIT_CORE, &no_core);
 	if (!file || fscanf(file, "%lu", &pages) != 1 || getrlimit(RLIMIT_AS, &limit) < 0)
 		return;
-	pages += ((rlim_t)WORKER_MEMORY_MAX_MB << 20) / (rlim_t)sysconf(_SC_PAGESIZE);
-	if (pages < limit.rlim_cur / (rlim_t)sysconf(_SC_PAGESIZE))
-		limit.rlim_cur = pages * (rlim_t)sysconf(_SC_PAGESIZE);
+	wanted = pages * page + memory;
+	limit.rlim_cur = wanted < limit.rlim_cur ? wanted : limit.rlim_cur;
 	setrlimit(RLIMIT_AS, &limit);
 }
 
-static void allowance_renew(void)
+static void allowance_renew(const struct worker_limits *limits)
 {
-	const struct itimerval cpu = {.it_value.tv_sec = WORKER_CPU_SECONDS};
+	const struct itimerval cpu = { .it_value.tv_sec = limits->cpu_seconds };
 
 	setitimer(ITIMER_PROF, &cpu, NULL);
-	alarm(WORKER_WALL_SECONDS);
+	alarm(limits->wall_seconds);
 }
 
 /* While the parent thinks, the worker may wait as long as it likes. */
@@ -131,7 +131,7 @@ static uint32_t text_put(struct strbuf *text, const char *string)
 static void reply_make(int result, const struct symbol_answer *answer, struct strbuf *ret)
 {
 	struct worker_frame frames[RESOLVER_FRAMES_MAX];
-	struct worker_reply reply = {.result = result};
+	struct worker_reply reply = { .result = result };
 	struct strbuf text = {};
 
 	strbuf_putc(&text, '\0');
@@ -154,7 +154,7 @@ static void reply_make(int result, const struct symbol_answer *answer, struct st
 	strbuf_deinit(&text);
 }
 
-static void worker_serve(const char *path, bool with_dwarf)
+static void worker_serve(const char *path, bool with_dwarf, const struct worker_limits *limits)
 {
 	struct resolver *resolver = NULL;
 	struct strbuf reply = {};
@@ -164,7 +164,7 @@ static void worker_serve(const char *path, bool with_dwarf)
 		struct symbol_answer answer;
 		int result;
 
-		allowance_renew();
+		allowance_renew(limits);
 		if (!resolver)
 			resolver = resolver_create(FD_FILE, path, with_dwarf);
 		result = resolver_resolve(resolver, address, &answer);
@@ -181,17 +181,19 @@ static void exit_at_once(void)
 	_exit(1);
 }
 
-static _Noreturn void worker_main(int fd, int socket, const char *path, bool with_dwarf)
+static _Noreturn void worker_main(int fd, int socket, const char *path, bool with_dwarf,
+				  const struct worker_limits *limits)
 {
 	atexit(exit_at_once);
 	signals_reset();
 	descriptors_keep(fd, socket);
-	memory_limit();
-	worker_serve(path, with_dwarf);
+	memory_limit(limits->memory);
+	worker_serve(path, with_dwarf, limits);
 	_exit(0);
 }
 
-int worker_start(struct worker *worker, int fd, const char *path, bool with_dwarf)
+int worker_start(struct worker *worker, int fd, const char *path, bool with_dwarf,
+		 const struct worker_limits *limits)
 {
 	int sockets[2];
 	pid_t pid;
@@ -207,9 +209,9 @@ int worker_start(struct worker *worker, int fd, const char *path, bool with_dwar
 		return err;
 	}
 	if (pid == 0)
-		worker_main(fd, sockets[1], path, with_dwarf);
+		worker_main(fd, sockets[1], path, with_dwarf, limits);
 	close(sockets[1]);
-	*worker = (struct worker){.pid = pid, .socket = sockets[0]};
+	*worker = (struct worker){ .pid = pid, .socket = sockets[0] };
 	return 0;
 }
 

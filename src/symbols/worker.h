@@ -28,14 +28,18 @@ struct worker_frame {
 	uint32_t name, linkage, file, line;
 };
 
-enum {
-	WORKER_TEXT_MAX = 64 << 20,
-	WORKER_CPU_SECONDS = 10, /* of CPU, for the load and for each answer */
-	WORKER_WALL_SECONDS = 120, /* for what needs no CPU: a file or a debuginfod server that stalls */
-	WORKER_MEMORY_MAX_MB = 4096, /* of address space on top of the parent's, mapped files included */
+enum { WORKER_TEXT_MAX = 64 << 20 };
+
+/* What a worker may use up for one answer; the first answer includes the load. */
+struct worker_limits {
+	unsigned int cpu_seconds;
+	unsigned int
+		wall_seconds; /* for what needs no CPU: a file or a debuginfod server that stalls */
+	uint64_t memory; /* address space in bytes on top of the parent's, mapped files included */
 };
 
-int worker_start(struct worker *worker, int fd, const char *path, bool with_dwarf);
+int worker_start(struct worker *worker, int fd, const char *path, bool with_dwarf,
+		 const struct worker_limits *limits);
 /*
  * Asks for one address. *ret is a heap block, its sizes and strings checked. -EPIPE: the worker died or
  * answered nonsense; worker_stop() then tells how it ended.

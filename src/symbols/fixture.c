@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "symbols/fixture.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static char directory[] = "/tmp/assay-symbols-XXXXXX";
+static char command[4096];
+
+#define FORMAT_COMMAND(format)                                                                     \
+	do {                                                                                       \
+		va_list args_;                                                                     \
+		va_start(args_, format);                                                           \
+		assert_true(vsnprintf(command, sizeof(command), format, args_) <                   \
+			    (int)sizeof(command));                                                 \
+		va_end(args_);                                                                     \
+	} while (0)
+
+int fixture_setup(void **state)
+{
+	return mkdtemp(directory) && chdir(directory) == 0 ? 0 : -1;
+}
+
+int fixture_teardown(void **state)
+{
+	snprintf(command, sizeof(command), "rm -rf %s", directory);
+	return chdir("/") == 0 ? system(command) : -1;
+}
+
+void fixture_run(const char *format, ...)
+{
+	FORMAT_COMMAND(format);
+	if (system(command) != 0)
+		fail_msg("%s: failed", command);
+}
+
+bool fixture_try(const char *format, ...)
+{
+	FORMAT_COMMAND(format);
+	return system(command) == 0;
+}
+
+FILE *fixture_pipe(const char *format, ...)
+{
+	FILE *pipe;
+
+	FORMAT_COMMAND(format);
+	pipe = popen(command, "r");
+	assert_non_null(pipe);
+	return pipe;
+}
+
+char *fixture_line(FILE *pipe, char *line, size_t size)
+{
+	if (!fgets(line, (int)size, pipe))
+		return NULL;
+	line[strcspn(line, "\n")] = '\0';
+	return line;
+}
+
+void fixture_write(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fputs(text, file);
+	assert_int_equal(fclose(file), 0);
+}
+
+int fixture_open(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		fail_msg("%s: cannot open", path);
+	return fd;
+}
+
+int fixture_memory(const void *bytes, size_t size)
+{
+	int fd = memfd_create("fixture", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, bytes, size), size);
+	return fd;
+}
