@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The runner itself: a failure must show in the line, the total and the exit status."""
+
+import os
+import subprocess
+import tempfile
+import unittest
+
+RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "run")
+
+SCRIPTS = {
+    "good": ("exit 0", "passed"),
+    "bad": ("echo because; exit 3", "failed"),
+    "killed": ("kill -9 $$", "failed"),
+    "slow": ("sleep 100 & sleep 100", "failed"),
+    "skips": ("echo not on Tuesdays; exit 77", "skipped"),
+    "mute": ("exit 77", "failed"),
+    "environment": ('test -d "$TMPDIR" && test -d "$SRC/tests" && test -n "$ASSAY"', "passed"),
+}
+
+
+class RunTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def script(self, name):
+        path = os.path.join(self.folder.name, name + ".sh")
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write("#!/bin/sh\n" + SCRIPTS[name][0] + "\n")
+        os.chmod(path, 0o755)
+        return path
+
+    def run_scripts(self, *names):
+        run = subprocess.run([RUN] + [self.script(name) for name in names], text=True,
+                             capture_output=True, timeout=60,
+                             env={**os.environ, "BUILD": self.folder.name, "E2E_SECONDS": "1"})
+        return run.returncode, run.stdout.splitlines()
+
+    def test_each_verdict(self):
+        for name, (_, verdict) in SCRIPTS.items():
+            with self.subTest(name=name):
+                status, lines = self.run_scripts(name)
+                self.assertTrue(lines[0].startswith(f"{verdict:8}e2e/{name} "), lines)
+                self.assertEqual(status, 1 if verdict == "failed" else 0)
+
+    def test_total(self):
+        status, lines = self.run_scripts(*SCRIPTS)
+        self.assertEqual((status, lines[-1]), (1, "2 passed, 4 failed, 1 skipped"))
+        self.assertTrue(any("not on Tuesdays" in line for line in lines))
+        self.assertTrue(any("because" in line for line in lines))
+
+    def test_unknown_phase(self):
+        self.assertEqual(subprocess.run([RUN, "nonsense"], capture_output=True).returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
