@@ -15,7 +15,9 @@ void clocks_draw(uint64_t mean, uint64_t seed, uint64_t ret[CLOCKS])
 	double drawn[CLOCKS], rate = 0;
 
 	for (size_t i = 0; i < CLOCKS; i++) {
-		drawn[i] = 1 - CLOCKS_SPREAD + 2 * CLOCKS_SPREAD * uniform(&seed);
+		double place = ((double)i + 0.25 + uniform(&seed) / 2) / CLOCKS;
+
+		drawn[i] = 1 - CLOCKS_SPREAD + 2 * CLOCKS_SPREAD * place;
 		rate += 1 / drawn[i];
 	}
 	for (size_t i = 0; i < CLOCKS; i++)

@@ -6,7 +6,10 @@
  * may beat with the program's own. So a sampler runs CLOCKS clocks at once, each slower by that factor on average,
  * with periods drawn at random:
  *
- *	period i = mean * CLOCKS * u_i,	u_i uniform in [1 - SPREAD, 1 + SPREAD), scaled so that the rates add up
+ *	period i = mean * CLOCKS * (base_i + random part), scaled so that the rates add up
+ *
+ * The range 1 +- SPREAD is cut into CLOCKS equal parts, and clock i draws from the middle half of part i: no two
+ * clocks are so close that they would run side by side for long.
  *
  * The clocks drift against each other, so the time between two samples varies from 0 up to the shortest period. With
  * phases spread evenly (which periods without a common divisor reach by themselves), an interval that starts at a

@@ -39,11 +39,34 @@ static void child_run(char *const *argv, int go, int failure)
 	_exit(err == ENOENT ? 127 : 126);
 }
 
+/* As execvp() searches; so that a misspelt command fails before anything is written. */
+static int command_find(const char *name)
+{
+	const char *path = getenv("PATH") ? getenv("PATH") : "/usr/local/bin:/usr/bin:/bin";
+	int reason = ENOENT;
+
+	if (strchr(name, '/'))
+		return access(name, X_OK) ? -errno : 0;
+	while (*path) {
+		size_t length = strcspn(path, ":");
+		AUTO(free_ptr) char *file = mem_printf("%.*s/%s", (int)length, path, name);
+
+		if (!access(file, X_OK))
+			return 0;
+		reason = errno == ENOENT ? reason : errno;
+		path += length + (path[length] == ':');
+	}
+	return -reason;
+}
+
 int command_start(char *const *argv, struct command **ret)
 {
 	AUTO(command_destroy_auto) struct command *command = mem_zalloc(sizeof(*command));
 	int go[2], failure[2];
+	int err = command_find(argv[0]);
 
+	if (err)
+		return err_set(err, "cannot run '%s': %s", argv[0], strerror(-err));
 	*command = (struct command){ .name = argv[0], .pid = -1, .fd = -1, .go = -1, .failure = -1 };
 	if (pipe2(go, O_CLOEXEC))
 		return err_set(-errno, "cannot start %s: %s", argv[0], strerror(errno));
