@@ -37,22 +37,28 @@ struct loadmap_mapping {
 	uint64_t start, end, offset;
 	uint64_t bias; /* run-time address - bias = p_vaddr; 0 for JIT and ANON */
 	uint64_t from, to; /* to: UINT64_MAX while mapped */
+	/* Memory without a file: a stand-in of kind ANON with id 0; loadmap_resolve() gives the process's own. */
 	struct loadmap_module *module;
 };
 
+/* Freed 10 s of event time after its end, but not before loadmap_each_ended() told it where that is used. */
 struct loadmap_process {
 	struct process_id id;
 	uint32_t pid;
 	uint64_t from, to; /* to: UINT64_MAX while it runs */
-	struct loadmap_mapping *mappings; /* every mapping it ever had, in order of from */
+	struct loadmap_mapping *mappings; /* in order of appearance; those that ended long ago are dropped */
 	size_t mapping_count;
 	uint32_t changes; /* grows whenever the current mappings change */
+	bool replaced; /* it ended by exec: the pid goes on with another program */
 	bool overlapped; /* a mapping was replaced or removed since the owner last cleared this */
 };
 
 struct loadmap;
 
-/* Rows are written to the store as they are learnt. cache_dir: see unwind_table_load(). */
+/*
+ * Rows are written to the store as they are learnt; store NULL: nowhere. cache_dir: see unwind_table_load().
+ * Threads and mappings only of processes that were asked for with loadmap_thread().
+ */
 int loadmap_create(struct store *store, const char *cache_dir, struct loadmap **ret);
 void loadmap_destroy(struct loadmap *map);
 DEFINE_AUTO(struct loadmap, loadmap_destroy)
@@ -87,7 +93,7 @@ void loadmap_areas(struct loadmap *map, struct loadmap_process *process,
 /* Calls fn for each process that runs now and whose mappings changed since the last call. */
 typedef int (*loadmap_changed_fn)(void *ctx, struct loadmap_process *process);
 int loadmap_each_changed(struct loadmap *map, loadmap_changed_fn fn, void *ctx);
-/* Calls fn for each image that ended since the last call. */
+/* Calls fn for each image that ended since the last call; its id is 0 when nothing refers to it. */
 int loadmap_each_ended(struct loadmap *map, loadmap_changed_fn fn, void *ctx);
 
 struct loadmap_module *loadmap_module_get(struct loadmap *map, struct module_id id);
@@ -95,5 +101,7 @@ struct loadmap_module *loadmap_module_get(struct loadmap *map, struct module_id 
 struct module_id loadmap_kernel_module(struct loadmap *map, const char *name);
 /* The one module of kind MARK, path "[assay]". */
 struct module_id loadmap_mark_module(struct loadmap *map);
+/* Writes changed rows; to be called before store_commit(). Also tells of earlier failures to write. */
+int loadmap_flush(struct loadmap *map);
 /* Writes end times and whatever is not yet in the store. */
 int loadmap_finish(struct loadmap *map);
