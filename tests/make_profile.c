@@ -6,7 +6,7 @@
  *	make_profile -o FILE [--seconds N] [--hz N] [--cpus N] [--processes N] [--stacks N] [--symbols N] [--seed N]
  *
  * Stacks are grown like branches: a new one leaves an older one of the same process at a random depth and goes its
- * own way to a depth between 10 and 60. How often a stack is sampled follows Zipf's law. As in a recording, a stack
+ * own way to a depth between 10 and 60. Each call site calls one function. How often a stack is sampled follows Zipf's law. As in a recording, a stack
  * gets its ids when it is sampled first, each half second ends with a commit, and names come last.
  */
 #include <getopt.h>
@@ -58,6 +58,7 @@ struct maker {
 	ARRAY(struct node) nodes;
 	uint32_t *leaves; /* stack to its innermost node */
 	uint32_t *processes; /* stack to its process */
+	struct map children; /* parent << 32 | location to node */
 	double *weights; /* running sum of the weights of stacks 0..n */
 	uint32_t *locations; /* index to id */
 	uint32_t location_count, node_count; /* ids given */
@@ -101,20 +102,27 @@ static uint32_t leaf_pick(struct maker *maker, uint32_t symbol)
 	       random_below(maker, LEAVES_PER_SYMBOL);
 }
 
-/* A few symbols are in most stacks. */
-static uint32_t symbol_pick(struct maker *maker)
+/* What the site calls. A few symbols are called from many places. */
+static uint32_t symbol_called(const struct maker *maker, uint32_t site)
 {
-	uint64_t limit = maker->options.symbols;
+	double at = (double)(hash64_pair(site, maker->options.seed) >> 11) / (double)(1ull << 53);
 
-	return random_below(maker, 1 + random_below(maker, 1 + random_below(maker, limit)));
+	return (uint32_t)(at * at * (double)maker->options.symbols);
 }
 
-static uint32_t node_add(struct maker *maker, uint32_t parent, uint32_t location)
+/* The parent's child at the location; made when new. */
+static uint32_t node_at(struct maker *maker, uint32_t parent, uint32_t location)
 {
-	uint32_t depth = parent ? maker->nodes.items[parent].depth + 1 : 1;
+	bool new;
+	uint64_t *child = map_at(&maker->children, (uint64_t)parent << 32 | location, &new);
 
-	*array_push(&maker->nodes) = (struct node){ parent, location, depth, 0 };
-	return (uint32_t)maker->nodes.count - 1;
+	if (new) {
+		uint32_t depth = parent ? maker->nodes.items[parent].depth + 1 : 1;
+
+		*child = maker->nodes.count;
+		*array_push(&maker->nodes) = (struct node){ parent, location, depth, 0 };
+	}
+	return (uint32_t)*child;
 }
 
 static uint32_t ancestor_at(const struct maker *maker, uint32_t node, uint32_t depth)
@@ -130,7 +138,7 @@ static void stack_grow(struct maker *maker, uint32_t stack)
 	uint32_t processes = (uint32_t)maker->options.processes;
 	uint32_t target = DEPTH_MIN + random_below(maker, DEPTH_MAX - DEPTH_MIN + 1);
 	uint32_t process = stack < processes ? stack : random_below(maker, processes);
-	uint32_t older = process, node = 0;
+	uint32_t older = process, node = 0, symbol, site;
 
 	if (stack >= processes) {
 		for (int tries = 0; tries < 16; tries++) {
@@ -145,9 +153,13 @@ static void stack_grow(struct maker *maker, uint32_t stack)
 		target += random_below(maker, 5);
 		target = target < DEPTH_MAX ? target : DEPTH_MAX;
 	}
-	while (!node || maker->nodes.items[node].depth + 1 < target)
-		node = node_add(maker, node, site_pick(maker, symbol_pick(maker)));
-	maker->leaves[stack] = node_add(maker, node, leaf_pick(maker, symbol_pick(maker)));
+	symbol = node ? symbol_called(maker, maker->nodes.items[node].location) : process;
+	for (; !node || maker->nodes.items[node].depth + 1 < target;
+	     symbol = symbol_called(maker, site)) {
+		site = site_pick(maker, symbol);
+		node = node_at(maker, node, site);
+	}
+	maker->leaves[stack] = node_at(maker, node, leaf_pick(maker, symbol));
 	maker->processes[stack] = process;
 }
 
@@ -473,6 +485,7 @@ static void maker_deinit(struct maker *maker)
 	free(maker->processes);
 	free(maker->weights);
 	free(maker->locations);
+	map_deinit(&maker->children);
 	map_deinit(&maker->counts);
 	map_deinit(&maker->ticks);
 }

@@ -76,6 +76,11 @@ create table sample (
 	primary key (stack, thread)
 ) strict, without rowid;
 
+create table stack_total (
+	stack integer primary key references stack,
+	total integer not null
+) strict;
+
 create table tick (
 	second integer not null,
 	thread integer not null references thread,
@@ -212,3 +217,39 @@ from tick
 	cross join thread on thread.id = tick.thread
 	cross join process on process.id = thread.process
 order by tick.second, tick.thread;
+
+-- A call goes from the innermost function at the calling location to the outermost one at the called location; within
+-- one location each inlined function is called by the one around it.
+create view edges as
+with
+	call (caller, callee, total) as (
+		select above.location, stack.location, sum(stack_total.total)
+		from stack_total
+			cross join stack on stack.id = stack_total.stack
+			cross join stack as above on above.id = stack.parent
+		group by 1, 2),
+	place (location, total) as (
+		select stack.location, sum(stack_total.total)
+		from stack_total cross join stack on stack.id = stack_total.stack
+		group by 1),
+	edge (caller, callee, total) as (
+		select inmost.symbol, outmost.symbol, call.total
+		from call
+			cross join frame as inmost on inmost.location = call.caller and inmost.depth = 0
+			cross join frame as outmost on outmost.location = call.callee
+				and outmost.depth = (select max(depth) from frame where location = call.callee)
+		union all
+		select outmost.symbol, inmost.symbol, place.total
+		from place
+			cross join frame as inmost on inmost.location = place.location
+			cross join frame as outmost on outmost.location = place.location and outmost.depth = inmost.depth + 1)
+select caller.name as caller, caller_module.name as caller_module,
+	callee.name as callee, callee_module.name as callee_module,
+	sum(edge.total) as count, 1.0 * sum(edge.total) / (select seen from totals) as share
+from edge
+	cross join symbol as caller on caller.id = edge.caller
+	cross join module as caller_module on caller_module.id = caller.module
+	cross join symbol as callee on callee.id = edge.callee
+	cross join module as callee_module on callee_module.id = callee.module
+group by 1, 2, 3, 4
+order by 5 desc, 1, 2, 3, 4;

@@ -233,7 +233,8 @@ int store_finish(struct store *store)
 {
 	int err;
 
-	if ((err = store_meta_set(store, "finished", "1")) || (err = transaction_end(store)))
+	if ((err = store_totals_write(store)) || (err = store_meta_set(store, "finished", "1")) ||
+	    (err = transaction_end(store)))
 		return err;
 	/* Refused while somebody reads: the profile is whole all the same, with its log beside it. */
 	if (sqlite3_exec(store->db, "pragma journal_mode = delete", NULL, NULL, NULL) !=

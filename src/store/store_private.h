@@ -57,3 +57,6 @@ struct store {
 	int lock; /* file descriptor that holds an flock on the profile: one writer at a time */
 	sqlite3_stmt *statements[STATEMENT_COUNT];
 };
+
+/* Fills stack_total: what each subtree of stacks was sampled. */
+int store_totals_write(struct store *store);
