@@ -48,8 +48,8 @@ struct ability {
 };
 
 /*
- * Tries the one thing and takes it back at once. Takes well below a millisecond, except for
- * ABILITY_BPF_TRACEPOINT and ABILITY_BPF_FENTRY, which read the kernel's types (tens of milliseconds).
+ * Tries the one thing and takes it back at once. Questions about events and BPF take well below a millisecond,
+ * the others a few, ABILITY_BPF_TRACEPOINT and ABILITY_BPF_FENTRY about ten: they read the kernel's types.
  * -EINVAL: no such ability.
  */
 int ability_probe(enum ability_id id, struct ability *ret);
