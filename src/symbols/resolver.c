@@ -26,12 +26,20 @@ struct resolver {
 	struct symbol_frame frames[RESOLVER_FRAMES_MAX];
 };
 
-/* A debug link is a file name; with a directory in it, it is somebody's attempt to have another file read. */
+/*
+ * A debug link is a file name; with a directory in it, it is somebody's attempt to have another file read.
+ * Without link and build-id the library would take any "program.debug" unchecked.
+ */
 static int find_debuginfo(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
 			  const char *file, const char *link, GElf_Word crc, char **ret_path)
 {
+	const unsigned char *id;
+	GElf_Addr place;
+
 	if (link && strchr(link, '/'))
 		link = NULL;
+	if (!link && dwfl_module_build_id(module, &id, &place) <= 0)
+		return -1;
 	return dwfl_standard_find_debuginfo(module, user, name, base, file, link, crc, ret_path);
 }
 
