@@ -269,6 +269,8 @@ static void site_fill(struct table *table, struct cell *row, const struct graph 
 	const struct slot *slot = &graph->forest->slots[site];
 	const char *file = name_of_file(profile, slot->file);
 
+	if (profile->modules[slot->module].kind == MODULE_MARK)
+		return;
 	row[G_ADDRESS] = row[G_SITE] = cell_number(profile->locations[slot->location].address);
 	row[G_PLACE] = cell_text(view_place_text(table, file, slot->line));
 	if (file)

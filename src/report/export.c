@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "report/export.h"
+
+#include <string.h>
+
+const struct export_format export_formats[] = {
+	{ "collapsed", "one line per stack, root;...;leaf COUNT, for flame graphs",
+	  export_collapsed },
+	{ "pprof", "gzip-compressed protobuf of pprof", export_pprof, true },
+	{},
+};
+
+const struct export_format *export_find(const char *name)
+{
+	for (const struct export_format *format = export_formats; format->name; format++)
+		if (!strcmp(format->name, name))
+			return format;
+	return NULL;
+}

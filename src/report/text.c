@@ -1,0 +1,360 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Tables as text. Every cell is formatted once into one buffer; its place and width are kept, so that columns can be
+ * fitted to the terminal before anything is printed. Numbers are never shortened: elastic columns are, the widest first.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
+#include "base/strbuf.h"
+#include "report/report.h"
+#include "report/utf8.h"
+
+enum {
+	GAP = 2, /* blanks between columns */
+	ELASTIC_MIN = 10, /* columns are not made narrower */
+	INDENT = 2, /* blanks per level */
+	INDENT_MAX = 60,
+};
+
+#define COLOR_HEADER "\033[1m"
+#define COLOR_HOT "\033[31m"
+#define COLOR_WARM "\033[32m"
+#define COLOR_OFF "\033[m"
+
+/* The colours of perf: hot from 5 %, warm from 0.5 %. */
+#define SHARE_HOT 0.05
+#define SHARE_WARM 0.005
+
+struct piece {
+	size_t offset; /* in texts */
+	uint32_t width; /* terminal columns */
+};
+
+struct layout {
+	const struct table *table;
+	const struct text_options *options;
+	size_t *columns; /* of the table, that are shown */
+	size_t *widths; /* by shown column */
+	size_t count;
+	struct piece *pieces; /* row by row */
+	struct strbuf texts; /* NUL after each */
+};
+
+static bool is_right(const struct column *column)
+{
+	return column->kind != COLUMN_TEXT && column->kind != COLUMN_BOOL;
+}
+
+static void count_put(struct strbuf *buf, uint64_t count)
+{
+	char digits[24];
+	int length = snprintf(digits, sizeof(digits), "%" PRIu64, count);
+
+	for (int i = 0; i < length; i++) {
+		if (i && (length - i) % 3 == 0)
+			strbuf_putc(buf, ',');
+		strbuf_putc(buf, digits[i]);
+	}
+}
+
+/* Appends the cell; returns its width. */
+static size_t cell_put(struct strbuf *buf, const struct cell *cell, enum column_kind kind)
+{
+	size_t before = buf->length;
+
+	if (!cell->set)
+		return 0;
+	switch (kind) {
+	case COLUMN_TEXT:
+		return utf8_escape(buf, cell->text);
+	case COLUMN_COUNT:
+		count_put(buf, cell->number);
+		break;
+	case COLUMN_INTEGER:
+		strbuf_printf(buf, "%" PRId64, cell->integer);
+		break;
+	case COLUMN_ADDRESS:
+		strbuf_printf(buf, "0x%" PRIx64, cell->number);
+		break;
+	case COLUMN_SHARE:
+		strbuf_printf(buf, "%.2f%%", cell->real * 100);
+		break;
+	case COLUMN_DELTA:
+		strbuf_printf(buf, "%+.2f%%", cell->real * 100);
+		break;
+	case COLUMN_BOOL:
+		strbuf_puts(buf, cell->number ? "yes" : "");
+		break;
+	}
+	return buf->length - before;
+}
+
+static size_t row_indent(const struct layout *layout, size_t row)
+{
+	const struct table *table = layout->table;
+	int64_t level;
+
+	if (table->level_column < 0)
+		return 0;
+	level = table_row(table, row)[table->level_column].integer * INDENT;
+	return level < INDENT_MAX ? (size_t)level : INDENT_MAX;
+}
+
+static void row_format(struct layout *layout, size_t row)
+{
+	const struct cell *cells = table_row(layout->table, row);
+
+	for (size_t i = 0; i < layout->count; i++) {
+		size_t column = layout->columns[i];
+		struct piece *piece = &layout->pieces[row * layout->count + i];
+		size_t width;
+
+		piece->offset = layout->texts.length;
+		width = cell_put(&layout->texts, &cells[column],
+				 layout->table->columns[column].kind);
+		strbuf_putc(&layout->texts, '\0');
+		piece->width = (uint32_t)width;
+		if (i + 1 == layout->count)
+			width += row_indent(layout, row);
+		if (width > layout->widths[i])
+			layout->widths[i] = width;
+	}
+}
+
+/* Takes from the widest elastic column until the line fits or nothing is left to take. */
+static void widths_fit(struct layout *layout)
+{
+	size_t total = layout->count ? (layout->count - 1) * GAP : 0;
+
+	for (size_t i = 0; i < layout->count; i++)
+		total += layout->widths[i];
+	while (layout->options->width && total > layout->options->width) {
+		size_t widest = layout->count;
+
+		for (size_t i = 0; i < layout->count; i++)
+			if (layout->table->columns[layout->columns[i]].elastic &&
+			    layout->widths[i] > ELASTIC_MIN &&
+			    (widest == layout->count || layout->widths[i] > layout->widths[widest]))
+				widest = i;
+		if (widest == layout->count)
+			return;
+		layout->widths[widest]--;
+		total--;
+	}
+}
+
+static void layout_init(struct layout *layout)
+{
+	const struct table *table = layout->table;
+
+	layout->columns = mem_alloc((table->column_count + 1) * sizeof(*layout->columns));
+	layout->widths = mem_zalloc((table->column_count + 1) * sizeof(*layout->widths));
+	for (size_t i = 0; i < table->column_count; i++) {
+		if (table->columns[i].use == COLUMN_DATA)
+			continue;
+		layout->widths[layout->count] = utf8_width(table->columns[i].title);
+		layout->columns[layout->count++] = i;
+	}
+	layout->pieces =
+		mem_alloc((table->row_count * layout->count + 1) * sizeof(*layout->pieces));
+	for (size_t row = 0; row < table->row_count; row++)
+		row_format(layout, row);
+	widths_fit(layout);
+}
+
+static void layout_deinit(struct layout *layout)
+{
+	free(layout->columns);
+	free(layout->widths);
+	free(layout->pieces);
+	strbuf_deinit(&layout->texts);
+}
+
+static void blanks_put(struct strbuf *line, size_t count)
+{
+	while (count--)
+		strbuf_putc(line, ' ');
+}
+
+static const char *cell_color(const struct layout *layout, const struct column *column,
+			      const struct cell *cell)
+{
+	if (!layout->options->color || column->kind != COLUMN_SHARE || !cell->set)
+		return NULL;
+	if (cell->real >= SHARE_HOT)
+		return COLOR_HOT;
+	return cell->real >= SHARE_WARM ? COLOR_WARM : NULL;
+}
+
+static void padded_put(struct strbuf *line, const struct layout *layout, size_t shown,
+		       const char *text, size_t text_width, const char *color)
+{
+	const struct column *column = &layout->table->columns[layout->columns[shown]];
+	size_t width = layout->widths[shown];
+	size_t pad = width > text_width ? width - text_width : 0;
+
+	if (is_right(column))
+		blanks_put(line, pad);
+	if (color)
+		strbuf_puts(line, color);
+	utf8_shorten(line, text, width > text_width ? text_width : width,
+		     layout->options->utf8 ? "\xe2\x80\xa6" : "...");
+	if (color)
+		strbuf_puts(line, COLOR_OFF);
+	if (!is_right(column))
+		blanks_put(line, pad);
+}
+
+static void line_write(struct strbuf *line, FILE *file)
+{
+	while (line->length && line->text[line->length - 1] == ' ')
+		line->length--;
+	strbuf_putc(line, '\n');
+	fwrite(line->text, 1, line->length, file);
+	line->length = 0;
+}
+
+/*
+ * A nested name: blanks, then the name in what is left. Where the blanks would take more than two fifths of the column they
+ * are cut off there and end in the level's number.
+ */
+static void nested_put(struct strbuf *line, const struct layout *layout, size_t row,
+		       const struct piece *piece)
+{
+	const struct table *table = layout->table;
+	int64_t level = table_row(table, row)[table->level_column].integer;
+	size_t width = layout->widths[layout->count - 1];
+	size_t indent = (size_t)level * INDENT, limit = width * 2 / 5;
+	char number[24] = "";
+
+	if (indent > limit) {
+		int length = snprintf(number, sizeof(number), "%" PRId64 ": ", level);
+
+		indent = limit > (size_t)length ? limit - (size_t)length : 0;
+		strbuf_printf(line, "%*s%s", (int)indent, "", number);
+		indent = limit;
+	} else {
+		blanks_put(line, indent);
+	}
+	utf8_shorten(line, layout->texts.text + piece->offset, width - indent,
+		     layout->options->utf8 ? "\xe2\x80\xa6" : "...");
+}
+
+static void row_write(const struct layout *layout, size_t row, struct strbuf *line, FILE *file)
+{
+	const struct cell *cells = table_row(layout->table, row);
+
+	for (size_t i = 0; i < layout->count; i++) {
+		const struct column *column = &layout->table->columns[layout->columns[i]];
+		const struct piece *piece = &layout->pieces[row * layout->count + i];
+
+		if (i)
+			blanks_put(line, GAP);
+		if (i + 1 == layout->count && layout->table->level_column >= 0)
+			nested_put(line, layout, row, piece);
+		else
+			padded_put(line, layout, i, layout->texts.text + piece->offset,
+				   piece->width,
+				   cell_color(layout, column, &cells[layout->columns[i]]));
+	}
+	line_write(line, file);
+}
+
+static void header_write(const struct layout *layout, struct strbuf *line, FILE *file)
+{
+	if (layout->options->color)
+		strbuf_puts(line, COLOR_HEADER);
+	for (size_t i = 0; i < layout->count; i++) {
+		const char *title = layout->table->columns[layout->columns[i]].title;
+
+		if (i)
+			blanks_put(line, GAP);
+		padded_put(line, layout, i, title, utf8_width(title), NULL);
+	}
+	if (layout->options->color)
+		strbuf_puts(line, COLOR_OFF);
+	line_write(line, file);
+}
+
+static uint64_t losses_sum(const struct totals *totals)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < totals->loss_count; i++)
+		sum += totals->losses[i].count;
+	return sum;
+}
+
+static void totals_write(const char *label, const struct totals *totals, bool filtered,
+			 struct strbuf *line, FILE *file)
+{
+	uint64_t lost = losses_sum(totals);
+	double share = share_of(lost, totals->seen);
+
+	strbuf_printf(line, "%sseen ", label);
+	count_put(line, totals->seen);
+	strbuf_puts(line, " = kept ");
+	count_put(line, totals->kept);
+	strbuf_puts(line, " + lost ");
+	count_put(line, lost);
+	if (lost)
+		strbuf_printf(line, " (%.2f%%)", share * 100);
+	for (size_t i = 0; i < totals->loss_count; i++) {
+		strbuf_puts(line, i ? ", " : ": ");
+		utf8_escape(line, totals->losses[i].name);
+		strbuf_putc(line, ' ');
+		count_put(line, totals->losses[i].count);
+	}
+	if (totals->seen != totals->kept + lost) {
+		strbuf_puts(line, "; NOT ACCOUNTED FOR ");
+		count_put(line, totals->seen - totals->kept - lost);
+	}
+	if (filtered) {
+		strbuf_puts(line, "; selected ");
+		count_put(line, totals->selected);
+		strbuf_printf(line, " (%.2f%%)", share_of(totals->selected, totals->seen) * 100);
+	}
+	line_write(line, file);
+}
+
+static void footer_write(const struct table *table, struct strbuf *line, FILE *file)
+{
+	line_write(line, file);
+	if (table->omitted) {
+		strbuf_printf(line, "%zu more %s not shown", table->omitted,
+			      table->omitted == 1 ? "entry" : "entries");
+		line_write(line, file);
+	}
+	if (table->baseline.seen)
+		totals_write("A: ", &table->baseline, table->filtered, line, file);
+	totals_write(table->baseline.seen ? "B: " : "", &table->totals, table->filtered, line,
+		     file);
+}
+
+static bool group_changes(const struct table *table, size_t row)
+{
+	int column = table->group_column;
+
+	return column >= 0 && row > 0 &&
+	       table_row(table, row)[column].integer != table_row(table, row - 1)[column].integer;
+}
+
+void report_text(const struct table *table, const struct text_options *options, FILE *file)
+{
+	struct layout layout = { .table = table, .options = options };
+	struct strbuf line = {};
+
+	layout_init(&layout);
+	header_write(&layout, &line, file);
+	for (size_t row = 0; row < table->row_count && !ferror(file); row++) {
+		if (group_changes(table, row))
+			line_write(&line, file);
+		row_write(&layout, row, &line, file);
+	}
+	footer_write(table, &line, file);
+	layout_deinit(&layout);
+	strbuf_deinit(&line);
+}
