@@ -211,15 +211,31 @@ void store_destroy(struct store *store)
 	free(store);
 }
 
-/* After a failed write SQLite may have rolled back on its own; a commit would then keep only what came later. */
+/* SQLite rolls back on its own after some errors. */
+static int transaction_undo(struct store *store)
+{
+	int err = 0;
+
+	if (!sqlite3_get_autocommit(store->db))
+		err = container_run(store->db, store->path, "rollback");
+	if (err || (err = simple_run(store, STATEMENT_BEGIN, "begin")))
+		return err;
+	store->failed = false;
+	return err_set(-EIO,
+		       "%s: cannot commit: a write failed, so all since the last commit is undone",
+		       store->path);
+}
+
 static int transaction_end(struct store *store)
 {
-	if (sqlite3_get_autocommit(store->db))
-		return err_set(-EIO,
-			       "%s: cannot commit: a write before failed and was undone; what was "
-			       "committed earlier is safe",
-			       store->path);
-	return simple_run(store, STATEMENT_COMMIT, "commit");
+	int err;
+
+	if (store->failed || sqlite3_get_autocommit(store->db))
+		return transaction_undo(store);
+	if (!(err = simple_run(store, STATEMENT_COMMIT, "commit")))
+		return 0;
+	store->failed = true;
+	return err;
 }
 
 int store_commit(struct store *store)

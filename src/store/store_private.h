@@ -55,6 +55,7 @@ struct store {
 	sqlite3 *db;
 	char *path;
 	int lock; /* file descriptor that holds an flock on the profile: one writer at a time */
+	bool failed; /* a write of this transaction failed: it must not be committed */
 	sqlite3_stmt *statements[STATEMENT_COUNT];
 };
 

@@ -64,7 +64,10 @@ static int row_end(struct row *row)
 	int rc = sqlite3_step(row->statement);
 
 	sqlite3_reset(row->statement);
-	return rc == SQLITE_DONE ? 0 : container_error(row->store->db, row->store->path, "write");
+	if (rc == SQLITE_DONE)
+		return 0;
+	row->store->failed = true;
+	return container_error(row->store->db, row->store->path, "write");
 }
 
 int store_meta_set(struct store *store, const char *key, const char *value)
