@@ -489,9 +489,12 @@ static void entry_add(struct walk *walk, uint64_t offset, struct cursor *cursor)
 void ehframe_index_init(const struct ehframe *frame, struct ehframe_index *index)
 {
 	struct walk walk = { .frame = frame, .index = index, .last_offset = UINT64_MAX };
-	struct cursor cursor = cursor_of(frame, 0, frame->size);
+	struct cursor cursor;
 
 	*index = (struct ehframe_index){};
+	if (!frame->size)
+		return;
+	cursor = cursor_of(frame, 0, frame->size);
 	while (cursor_left(&cursor) >= 4) {
 		uint64_t offset = (uint64_t)(cursor.at - frame->bytes);
 		uint64_t length = cursor_fixed(&cursor, 4);
