@@ -1,0 +1,550 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+#include "store/profile.h"
+#include "store/store.h"
+
+enum { SEED = 21, FLIPS = 3000, STACKS = 150, NOBODY = 65534 };
+
+static char folder[] = "/tmp/assay-profile-test-XXXXXX";
+static char path[sizeof(folder) + 16];
+
+static void file_remove(const char *suffix)
+{
+	AUTO(free_ptr) char *name = mem_printf("%s%s", path, suffix);
+
+	unlink(name);
+}
+
+static int clean(void **state)
+{
+	file_remove("");
+	file_remove("-wal");
+	file_remove("-shm");
+	file_remove("-journal");
+	return 0;
+}
+
+static int folder_make(void **state)
+{
+	if (!mkdtemp(folder))
+		return -1;
+	snprintf(path, sizeof(path), "%s/assay.db", folder);
+	return 0;
+}
+
+static int folder_remove(void **state)
+{
+	clean(state);
+	return rmdir(folder);
+}
+
+static void bytes_write(const char *to, const void *bytes, size_t size)
+{
+	int fd = open(to, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, bytes, size), size);
+	close(fd);
+}
+
+static void *bytes_read(const char *from, size_t *ret_size)
+{
+	int fd = open(from, O_RDONLY);
+	struct stat info;
+	void *bytes;
+
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &info), 0);
+	bytes = mem_alloc((size_t)info.st_size);
+	assert_int_equal(read(fd, bytes, (size_t)info.st_size), info.st_size);
+	close(fd);
+	*ret_size = (size_t)info.st_size;
+	return bytes;
+}
+
+/* Some of everything, on enough pages that trees have inner nodes. */
+static void rows_put(struct store *store)
+{
+	char text[256];
+
+	for (uint32_t i = 1; i <= 3; i++) {
+		store_process_put(store,
+				  &(struct store_process){
+					  .id.v = i, .parent.v = i - 1, .pid = i, .comm = "c" });
+		store_thread_put(store, &(struct store_thread){
+						.id.v = i, .process.v = i, .tid = i, .comm = "t" });
+		store_module_put(store, &(struct store_module){
+						.id.v = i, .kind = MODULE_ELF, .path = "/bin/m" });
+	}
+	for (uint32_t i = 1; i <= STACKS; i++) {
+		struct location_id location = { i };
+
+		snprintf(text, sizeof(text), "%0200u", i);
+		store_symbol_put(store, &(struct store_symbol){
+						.id.v = i, .module.v = 1 + i % 3, .name = text });
+		store_file_put(store, (struct file_id){ i }, text);
+		store_location_put(store, location, (struct module_id){ 1 + i % 3 }, i * 16);
+		store_frame_put(store, &(struct store_frame){
+					       .location = location, .symbol.v = i, .file.v = i });
+		store_frame_put(store, &(struct store_frame){
+					       .location = location, .depth = 1, .symbol.v = 1 });
+		store_stack_put(store, (struct stack_id){ i }, (struct stack_id){ i / 2 },
+				location);
+		store_samples_add(store, (struct thread_id){ 1 + i % 3 }, (struct stack_id){ i }, i,
+				  i / 2);
+	}
+	store_loss_set(store, "nested", "nested", 5);
+	store_stack_end_set(store, "complete", "walked to its root", 5);
+}
+
+/* The good profile as bytes, made once: what each damage starts from. */
+static uint8_t *good;
+static size_t good_size;
+
+static int good_make(void **state)
+{
+	struct store *store = NULL;
+
+	if (folder_make(state) || store_create(path, &store))
+		return -1;
+	rows_put(store);
+	if (store_finish(store))
+		return -1;
+	store_destroy(store);
+	good = bytes_read(path, &good_size);
+	return 0;
+}
+
+static int good_remove(void **state)
+{
+	free(good);
+	return folder_remove(state);
+}
+
+static void profile_write(void)
+{
+	clean(NULL);
+	bytes_write(path, good, good_size);
+}
+
+static void sql_run(const char *sql)
+{
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	sqlite3_exec(db, "pragma synchronous = off", NULL, NULL, NULL);
+	if (sqlite3_exec(db, sql, NULL, NULL, NULL))
+		fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+	sqlite3_close(db);
+}
+
+static void assert_text(const char *text)
+{
+	assert_non_null(text);
+	assert_true(strlen(text) < 1 << 20);
+}
+
+static void assert_names_valid(const struct profile *p)
+{
+	for (size_t i = 0; i < p->module_count; i++) {
+		assert_true(p->modules[i].kind < MODULE_KIND_COUNT);
+		assert_text(p->modules[i].path);
+		assert_text(p->modules[i].name);
+		assert_text(p->modules[i].build_id);
+	}
+	for (size_t i = 0; i < p->symbol_count; i++) {
+		assert_true(p->symbols[i].module < p->module_count);
+		assert_text(p->symbols[i].name);
+		assert_text(p->symbols[i].linkage);
+	}
+	for (size_t i = 0; i < p->file_count; i++)
+		assert_text(p->files[i]);
+	for (size_t i = 0; i < p->frame_count; i++)
+		assert_true(p->frames[i].symbol < p->symbol_count &&
+			    p->frames[i].file < p->file_count);
+	for (size_t i = 0; i < p->location_count; i++) {
+		assert_true(p->locations[i].module < p->module_count);
+		assert_true((uint64_t)p->locations[i].first_frame + p->locations[i].frame_count <=
+			    p->frame_count);
+	}
+}
+
+static void assert_tasks_valid(const struct profile *p)
+{
+	for (size_t i = 0; i < p->process_count; i++) {
+		size_t steps = 0;
+
+		assert_text(p->processes[i].comm);
+		assert_text(p->processes[i].exe);
+		assert_text(p->processes[i].cgroup);
+		for (uint32_t at = (uint32_t)i; at; at = p->processes[at].parent)
+			assert_true(at < p->process_count && steps++ < p->process_count);
+	}
+	for (size_t i = 0; i < p->thread_count; i++) {
+		assert_true(p->threads[i].process < p->process_count);
+		assert_text(p->threads[i].comm);
+	}
+}
+
+static void assert_valid(const struct profile *p)
+{
+	uint64_t kept = 0, lost = 0;
+
+	assert_names_valid(p);
+	assert_tasks_valid(p);
+	for (size_t i = 1; i < p->stack_count; i++) {
+		assert_true(p->stacks[i].parent < i);
+		assert_in_range(p->stacks[i].location, 1, p->location_count - 1);
+	}
+	for (size_t i = 0; i < p->sample_count; i++) {
+		assert_in_range(p->samples[i].stack, 1, p->stack_count - 1);
+		assert_in_range(p->samples[i].thread, 1, p->thread_count - 1);
+		assert_true(p->samples[i].kernel <= p->samples[i].count);
+		kept += p->samples[i].count;
+	}
+	for (size_t i = 0; i < p->loss_count; i++)
+		lost += p->losses[i].count;
+	assert_true(kept == p->kept && p->seen >= kept + lost);
+}
+
+static void assert_refused(int expected, const char *words)
+{
+	struct profile *p = NULL;
+
+	assert_int_equal(profile_load(path, &p), expected);
+	assert_null(p);
+	if (strncmp(err_text(), path, strlen(path)) || !strstr(err_text(), words))
+		fail_msg("\"%s\" does not say \"%s\"", err_text(), words);
+}
+
+static void good_profile_is_valid(void **state)
+{
+	struct profile *p = NULL;
+
+	profile_write();
+	assert_int_equal(profile_load(path, &p), 0);
+	assert_valid(p);
+	assert_int_equal(p->kept, STACKS * (STACKS + 1) / 2);
+	assert_int_equal(p->seen, p->kept + 5);
+	profile_destroy(p);
+}
+
+static void empty_profile_has_its_entries_0(void **state)
+{
+	struct store *store = NULL;
+	struct profile *p = NULL;
+
+	assert_int_equal(store_create(path, &store), 0);
+	store_destroy(store);
+	assert_int_equal(profile_load(path, &p), 0);
+	assert_valid(p);
+	assert_true(p->process_count == 1 && p->stack_count == 1 && p->file_count == 1);
+	profile_destroy(p);
+}
+
+static void files_that_are_no_profiles_are_told_apart(void **state)
+{
+	struct profile *p = NULL;
+
+	assert_refused(-ENOENT, "no such profile");
+	assert_int_equal(profile_load(folder, &p), -EISDIR);
+	assert_int_equal(profile_load("/dev/null", &p), -EINVAL);
+	bytes_write(path, "", 0);
+	assert_refused(-ENODATA, "empty");
+	bytes_write(path, "x", 1);
+	assert_refused(-EINVAL, "not an Assay profile, nor any SQLite file");
+	bytes_write(path, "PERFILE2, more than sixteen bytes of it", 39);
+	assert_refused(-EINVAL, "not an Assay profile, nor any SQLite file");
+	bytes_write(path, "SQLite format 3", 16);
+	assert_refused(-EBADMSG, "truncated");
+	clean(state);
+	sql_run("create table stack (id integer)");
+	assert_refused(-EINVAL, "of another program");
+}
+
+static void newer_profile_is_refused(void **state)
+{
+	profile_write();
+	sql_run("pragma user_version = 7");
+	assert_refused(-ENOTSUP, "format 7");
+	sql_run("pragma user_version = 0");
+	assert_refused(-EBADMSG, "version");
+}
+
+static void rows_that_lie_are_refused(void **state)
+{
+	static const struct {
+		const char *sql, *words;
+	} lies[] = {
+		{ "update stack set parent = 9 where id = 9",
+		  "table stack, row 9: a stack comes before its parent" },
+		{ "update stack set parent = 10 where id = 9", "before its parent" },
+		{ "update stack set parent = -1 where id = 9", "out of range" },
+		{ "update stack set location = 9999 where id = 9", "points nowhere" },
+		{ "update stack set location = 0 where id = 9", "points nowhere" },
+		{ "update stack set location = -1 where id = 9", "points nowhere" },
+		{ "update stack set location = 4294967297 where id = 9", "points nowhere" },
+		{ "delete from stack where id = 9", "table stack, row 9: an id is missing" },
+		{ "delete from location where id = 9", "table location, row 9: an id is missing" },
+		{ "update location set module = 4 where id = 9", "points nowhere" },
+		{ "insert into stack values (0, 0, 1)",
+		  "table stack, row 1: an id is out of range" },
+		{ "insert into stack values (-5, 0, 1)", "out of range" },
+		{ "insert into sample values (1, 9999, 1, 0)",
+		  "table sample, row 151: a reference points nowhere" },
+		{ "insert into sample values (7, 1, 1, 0)",
+		  "table sample, row 2: a reference points nowhere" },
+		{ "update sample set count = -1 where stack = 9", "out of range" },
+		{ "update sample set kernel = count + 1 where stack = 9", "out of range" },
+		{ "update sample set count = 0x7fffffffffffffff", "the counts are too large" },
+		{ "update loss set count = 0x7fffffffffffffff", "the losses are too large" },
+		{ "update loss set count = -1", "out of range" },
+		{ "insert or replace into meta values ('seen', '9999999999999999999')",
+		  "seen is too large" },
+		{ "update process set parent = 3 where id = 1", "descends from itself" },
+		{ "update process set parent = 2 where id = 2", "descends from itself" },
+		{ "update process set pid = 4294967296", "out of range" },
+		{ "update process set uid = -1", "out of range" },
+		{ "update thread set process = 4", "points nowhere" },
+		{ "delete from process where id = 2",
+		  "table thread, row 2: a reference points nowhere" },
+		{ "insert into thread select 2000000, 1, 1, 'x', 0, 0", "an id is out of range" },
+		{ "insert into thread select 5000000000, 1, 1, 'x', 0, 0", "out of range" },
+		{ "update module set kind = 'elk'", "of no known kind" },
+		{ "delete from module where id = 2", "points nowhere" },
+		{ "update frame set symbol = 0 where location = 1", "points nowhere" },
+		{ "update frame set file = 151 where location = 1", "points nowhere" },
+		{ "update frame set file = -1 where location = 1", "points nowhere" },
+		{ "update frame set line = -1 where location = 1", "out of range" },
+		{ "update frame set depth = 2 where location = 9 and depth = 1",
+		  "a frame is missing" },
+		{ "insert into frame values (9999, 0, 1, 1, 1)", "points nowhere" },
+		{ "update symbol set module = 0 where id = 9", "points nowhere" },
+		{ "update symbol set inlined = 2 where id = 9", "out of range" },
+	};
+
+	for (size_t i = 0; i < sizeof(lies) / sizeof(*lies); i++) {
+		profile_write();
+		sql_run(lies[i].sql);
+		assert_refused(-EBADMSG, lies[i].words);
+	}
+}
+
+/* A view could yield rows without end, a looser table values of any type. */
+static void tables_that_are_not_ours_are_refused(void **state)
+{
+	static const char *const tricks[] = {
+		"drop table stack; create view stack as with recursive r (id) as "
+		"(select 1 union all select id + 1 from r) select id, 0 as parent, 1 as location "
+		"from r",
+		"drop table meta",
+		"alter table sample add column more text",
+		"drop table file; create table file (id integer primary key, path)",
+	};
+
+	for (size_t i = 0; i < sizeof(tricks) / sizeof(*tricks); i++) {
+		profile_write();
+		sql_run(tricks[i]);
+		assert_refused(-EBADMSG, "missing or not laid out");
+	}
+}
+
+static void tables_and_indexes_of_the_user_do_not_matter(void **state)
+{
+	struct profile *p = NULL;
+
+	profile_write();
+	sql_run("create table mine (x); create index i on stack (location, parent); create index j "
+		"on sample "
+		"(count, kernel); analyze; delete from file where id = 500; insert into file "
+		"values (900, 'far')");
+	assert_int_equal(profile_load(path, &p), 0);
+	assert_valid(p);
+	assert_int_equal(p->file_count, 901);
+	assert_string_equal(p->files[899], "");
+	assert_string_equal(p->files[900], "far");
+	profile_destroy(p);
+}
+
+static void long_texts_come_whole(void **state)
+{
+	struct profile *p = NULL;
+
+	profile_write();
+	sql_run("update file set path = hex(zeroblob(100000)) where id = 1");
+	assert_int_equal(profile_load(path, &p), 0);
+	assert_int_equal(strlen(p->files[1]), 200000);
+	profile_destroy(p);
+}
+
+/* Either outcome is right for damage in mere values, but what loads is valid. */
+static bool damaged_loads(void)
+{
+	struct profile *p = NULL;
+	int err = profile_load(path, &p);
+
+	if (err) {
+		assert_true(err < 0);
+		assert_int_equal(strncmp(err_text(), path, strlen(path)), 0);
+		return false;
+	}
+	assert_valid(p);
+	profile_destroy(p);
+	return true;
+}
+
+static void flipped_bytes_never_give_an_invalid_profile(void **state)
+{
+	AUTO(free_ptr) uint8_t *bad = mem_alloc(good_size);
+	size_t loaded = 0;
+
+	srandom(SEED);
+	for (int i = 0; i < FLIPS; i++) {
+		memcpy(bad, good, good_size);
+		for (long flips = 1 + random() % 8; flips > 0; flips--)
+			bad[(size_t)random() % good_size] ^= (uint8_t)(1 + random() % 255);
+		bytes_write(path, bad, good_size);
+		loaded += damaged_loads();
+	}
+	assert_in_range(loaded, FLIPS / 100, FLIPS - FLIPS / 100);
+}
+
+static void truncation_is_noticed_everywhere(void **state)
+{
+	for (size_t keep = 1; keep < good_size; keep += 509) {
+		bytes_write(path, good, keep);
+		assert_refused(-EBADMSG, "truncated");
+	}
+}
+
+/* A log beside the file hides the size that the header tells; SQLite itself has to notice. */
+static void truncation_beside_a_log_is_harmless(void **state)
+{
+	AUTO(free_ptr) char *log = mem_printf("%s-wal", path);
+
+	for (size_t keep = 100; keep < good_size; keep += 509) {
+		bytes_write(path, good, keep);
+		bytes_write(log, good, 50);
+		damaged_loads();
+	}
+}
+
+/* Leaves a profile whose rows are only in the log, as kill -9 does, and no -shm. */
+static void killed_profile_write(void)
+{
+	AUTO(free_ptr) char *log = mem_printf("%s-wal", path);
+	AUTO(free_ptr) void *main_bytes = NULL;
+	AUTO(free_ptr) void *log_bytes = NULL;
+	size_t main_size, log_size;
+	struct store *store = NULL;
+
+	assert_int_equal(store_create(path, &store), 0);
+	rows_put(store);
+	assert_int_equal(store_commit(store), 0);
+	main_bytes = bytes_read(path, &main_size);
+	log_bytes = bytes_read(log, &log_size);
+	store_destroy(store);
+	clean(NULL);
+	bytes_write(path, main_bytes, main_size);
+	bytes_write(log, log_bytes, log_size);
+}
+
+static int load_as_nobody(void)
+{
+	struct profile *p = NULL;
+
+	if (geteuid() == 0 && (setgid(NOBODY) || setuid(NOBODY)))
+		return 2;
+	if (profile_load(path, &p)) {
+		print_error("%s\n", err_text());
+		return 3;
+	}
+	return p->kept == STACKS * (STACKS + 1) / 2 ? 0 : 4;
+}
+
+static int status_of_load_as_nobody(void)
+{
+	pid_t child = fork();
+	int status = 0;
+
+	assert_true(child >= 0);
+	if (child == 0)
+		_exit(load_as_nobody());
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* Where neither the file nor anything beside it may be written, the log is read all the same. */
+static void log_is_read_from_a_folder_that_cannot_be_written(void **state)
+{
+	AUTO(free_ptr) char *log = mem_printf("%s-wal", path);
+	int with_log, without_log;
+
+	killed_profile_write();
+	assert_int_equal(chmod(path, 0444) | chmod(log, 0444) | chmod(folder, 0555), 0);
+	with_log = status_of_load_as_nobody();
+	assert_int_equal(chmod(folder, 0755), 0);
+	profile_write();
+	assert_int_equal(chmod(path, 0444) | chmod(folder, 0555), 0);
+	without_log = status_of_load_as_nobody();
+	assert_int_equal(chmod(folder, 0755), 0);
+	assert_int_equal(with_log, 0);
+	assert_int_equal(without_log, 0);
+}
+
+static void reading_changes_nothing(void **state)
+{
+	AUTO(free_ptr) char *log = mem_printf("%s-wal", path);
+	AUTO(free_ptr) void *before = NULL;
+	AUTO(free_ptr) void *after = NULL;
+	size_t size_before, size_after;
+	struct profile *p = NULL;
+
+	killed_profile_write();
+	before = bytes_read(log, &size_before);
+	assert_int_equal(profile_load(path, &p), 0);
+	assert_int_equal(p->kept, STACKS * (STACKS + 1) / 2);
+	profile_destroy(p);
+	after = bytes_read(log, &size_after);
+	assert_int_equal(size_before, size_after);
+	assert_memory_equal(before, after, size_before);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(good_profile_is_valid, clean),
+		cmocka_unit_test_setup(empty_profile_has_its_entries_0, clean),
+		cmocka_unit_test_setup(files_that_are_no_profiles_are_told_apart, clean),
+		cmocka_unit_test_setup(newer_profile_is_refused, clean),
+		cmocka_unit_test_setup(rows_that_lie_are_refused, clean),
+		cmocka_unit_test_setup(tables_that_are_not_ours_are_refused, clean),
+		cmocka_unit_test_setup(tables_and_indexes_of_the_user_do_not_matter, clean),
+		cmocka_unit_test_setup(long_texts_come_whole, clean),
+		cmocka_unit_test_setup(flipped_bytes_never_give_an_invalid_profile, clean),
+		cmocka_unit_test_setup(truncation_is_noticed_everywhere, clean),
+		cmocka_unit_test_setup(truncation_beside_a_log_is_harmless, clean),
+		cmocka_unit_test_setup(log_is_read_from_a_folder_that_cannot_be_written, clean),
+		cmocka_unit_test_setup(reading_changes_nothing, clean),
+	};
+
+	print_message("seed %d\n", SEED);
+	return cmocka_run_group_tests(tests, good_make, good_remove);
+}
