@@ -17,6 +17,7 @@
 	X(THREAD_PUT, "insert or replace into thread values (?, ?, ?, ?, ?, ?)")                   \
 	X(MODULE_PUT, "insert or replace into module values (?, ?, ?, ?, ?, ?, ?)")                \
 	X(MODULE_GET, "select kind, path, build_id, process, deleted from module where id = ?")    \
+	X(MODULE_NEXT, "select coalesce(max(id), 0) + 1 from module")                              \
 	X(MAPPING_ADD, "insert into mapping values (?, ?, ?, ?, ?, ?, ?)")                         \
 	X(LOCATION_PUT, "insert or replace into location values (?, ?, ?)")                        \
 	X(STACK_PUT, "insert or replace into stack values (?, ?, ?)")                              \

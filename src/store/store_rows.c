@@ -383,3 +383,16 @@ int store_module_get(struct store *store, struct module_id id, struct store_modu
 	sqlite3_reset(get);
 	return err;
 }
+
+int store_module_next(struct store *store, struct module_id *ret)
+{
+	sqlite3_stmt *next = store->statements[STATEMENT_MODULE_NEXT];
+	int err = 0;
+
+	if (sqlite3_step(next) == SQLITE_ROW)
+		ret->v = (uint32_t)sqlite3_column_int64(next, 0);
+	else
+		err = container_error(store->db, store->path, "read the modules");
+	sqlite3_reset(next);
+	return err;
+}
