@@ -19,6 +19,7 @@ struct loadmap_entry {
 	struct loadmap_module module; /* first: the public face */
 	struct loadmap_file file; /* fd is in module.fd; the rest as of opening */
 	bool sampled; /* something was found in it: its file must stay open */
+	uint64_t tried; /* CLOCK_MONOTONIC when opening last failed */
 };
 
 struct loadmap_thread_entry {

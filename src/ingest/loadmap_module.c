@@ -159,13 +159,24 @@ static void entry_set_deleted(struct loadmap_entry *entry, bool deleted, int ope
 	entry->module.deleted |= deleted || open_error == -ENOENT || open_error == -ESTALE;
 }
 
+/* Trying all ways takes some 30 us, and a short program in a loop is mapped a thousand times a second. */
+static bool entry_try(struct loadmap_entry *entry)
+{
+	uint64_t now = clock_monotonic();
+
+	if (entry->tried && now - entry->tried < NS_PER_S)
+		return false;
+	entry->tried = now;
+	return true;
+}
+
 /* A module whose file could not be opened through one process may be open to us through another. */
 static void entry_retry(struct loadmap *map, struct loadmap_entry *entry, uint32_t pid,
 			const struct event_mmap *mmap)
 {
 	struct loadmap_file file;
 
-	if (entry->module.fd >= 0)
+	if (entry->module.fd >= 0 || !entry_try(entry))
 		return;
 	fds_make_room(map);
 	if (loadmap_file_open(pid, mmap, entry->module.path, &file))
@@ -192,6 +203,8 @@ static struct loadmap_entry *entry_for_build_id(struct loadmap *map, uint32_t pi
 	(*slot)->module.build_id = mmap->build_id;
 	if (!err)
 		entry_take_file(map, *slot, &file);
+	else
+		entry_try(*slot);
 	entry_set_deleted(*slot, deleted, err);
 	loadmap_module_row_put(map, &(*slot)->module);
 	return *slot;
@@ -229,7 +242,8 @@ static struct loadmap_entry *entry_for_inode(struct loadmap *map, uint32_t pid,
 	struct loadmap_file file;
 	int err;
 
-	if (entry && entry->module.fd >= 0 && !loadmap_file_changed(&entry->file))
+	if (entry && (entry->module.fd >= 0 ? !loadmap_file_changed(&entry->file) :
+					      !entry_try(entry)))
 		return entry;
 	fds_make_room(map);
 	err = loadmap_file_open(pid, mmap, path, &file);
@@ -242,6 +256,7 @@ static struct loadmap_entry *entry_for_inode(struct loadmap *map, uint32_t pid,
 		entry = entry_for_file(map, path, &file, deleted);
 	} else if (!entry || entry->module.fd >= 0) {
 		entry = entry_create(map, MODULE_ELF, path);
+		entry_try(entry);
 		entry_set_deleted(entry, deleted, err);
 		loadmap_module_row_put(map, &entry->module);
 	}
