@@ -136,17 +136,17 @@ int cmd_doctor(int argc, char **argv)
 			break;
 		case 'h':
 			fputs(usage, stdout);
-			return 0;
+			return EXIT_DONE;
 		default:
 			fputs(usage, stderr);
-			return 2;
+			return EXIT_USAGE;
 		}
 	}
 	if (optind < argc) {
 		fputs(usage, stderr);
-		return 2;
+		return EXIT_USAGE;
 	}
 	findings_collect(findings);
 	err = json ? print_json(findings) : print_text(findings);
-	return err || fflush(stdout) != 0 ? 1 : 0;
+	return err || fflush(stdout) != 0 ? EXIT_FAILED : EXIT_DONE;
 }
