@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Profiles of any bytes: what loads is valid, whatever the file says.
+ *
+ * An input that begins as SQLite files do is taken as the file itself. Any other is damage to a good profile: groups
+ * of four bytes, an offset of three and what is added to the byte there. The fuzzer so reaches behind SQLite's own
+ * checks at once.
+ */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "store/profile.h"
+#include "store/store.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { STACKS = 40, PATCH_SIZE = 4 };
+
+static char path[64];
+static uint8_t *good, *bad;
+static size_t good_size;
+
+static void path_remove(void)
+{
+	unlink(path);
+}
+
+static void must(bool ok)
+{
+	if (!ok)
+		abort();
+}
+
+static void rows_put(struct store *store)
+{
+	store_process_put(store, &(struct store_process){ .id.v = 1, .pid = 10, .comm = "one" });
+	store_process_put(store, &(struct store_process){
+					 .id.v = 2, .parent.v = 1, .pid = 11, .comm = "two" });
+	for (uint32_t i = 1; i <= STACKS; i++) {
+		struct location_id location = { i };
+
+		store_thread_put(store, &(struct store_thread){
+						.id.v = i, .process.v = 1 + i % 2, .comm = "t" });
+		store_module_put(store, &(struct store_module){ .id.v = i,
+								.kind = i % MODULE_KIND_COUNT,
+								.path = "/m" });
+		store_symbol_put(store, &(struct store_symbol){
+						.id.v = i, .module.v = i, .name = "symbol" });
+		store_file_put(store, (struct file_id){ i }, "/file.c");
+		store_location_put(store, location, (struct module_id){ i }, i);
+		store_frame_put(store, &(struct store_frame){
+					       .location = location, .symbol.v = i, .file.v = i });
+		store_stack_put(store, (struct stack_id){ i }, (struct stack_id){ i / 2 },
+				location);
+		store_samples_add(store, (struct thread_id){ i }, (struct stack_id){ i }, i, i);
+	}
+	store_loss_set(store, "nested", "nested", 1);
+	store_stack_end_set(store, "complete", "complete", 1);
+}
+
+static void good_make(void)
+{
+	struct store *store = NULL;
+	struct stat info;
+	int fd;
+
+	snprintf(path, sizeof(path), "/tmp/assay-profile-fuzz-%d.db", (int)getpid());
+	must(store_create(path, &store) == 0);
+	rows_put(store);
+	must(store_finish(store) == 0);
+	store_destroy(store);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	must(fd >= 0 && fstat(fd, &info) == 0);
+	good_size = (size_t)info.st_size;
+	good = mem_alloc(good_size);
+	bad = mem_alloc(good_size);
+	must(read(fd, good, good_size) == (ssize_t)good_size);
+	close(fd);
+	atexit(path_remove);
+}
+
+static void file_write(const void *bytes, size_t size)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	must(fd >= 0 && write(fd, bytes, size) == (ssize_t)size);
+	close(fd);
+}
+
+static void damaged_write(const uint8_t *data, size_t size)
+{
+	memcpy(bad, good, good_size);
+	for (; size >= PATCH_SIZE; data += PATCH_SIZE, size -= PATCH_SIZE) {
+		size_t offset = data[0] | (size_t)data[1] << 8 | (size_t)data[2] << 16;
+
+		bad[offset % good_size] += data[3];
+	}
+	file_write(bad, good_size);
+}
+
+static void names_check(const struct profile *p)
+{
+	for (size_t i = 0; i < p->symbol_count; i++)
+		must(p->symbols[i].module < p->module_count && p->symbols[i].name &&
+		     p->symbols[i].linkage);
+	for (size_t i = 0; i < p->frame_count; i++)
+		must(p->frames[i].symbol < p->symbol_count && p->frames[i].file < p->file_count);
+	for (size_t i = 0; i < p->file_count; i++)
+		must(p->files[i] != NULL);
+	for (size_t i = 1; i < p->location_count; i++)
+		must(p->locations[i].module < p->module_count &&
+		     (uint64_t)p->locations[i].first_frame + p->locations[i].frame_count <=
+			     p->frame_count);
+}
+
+static void profile_check(const struct profile *p)
+{
+	names_check(p);
+	for (size_t i = 0; i < p->thread_count; i++)
+		must(p->threads[i].process < p->process_count && p->threads[i].comm);
+	for (size_t i = 0; i < p->process_count; i++)
+		must(p->processes[i].parent < p->process_count && p->processes[i].comm &&
+		     p->processes[i].exe);
+	for (size_t i = 1; i < p->stack_count; i++)
+		must(p->stacks[i].parent < i && p->stacks[i].location &&
+		     p->stacks[i].location < p->location_count);
+	for (size_t i = 0; i < p->sample_count; i++)
+		must(p->samples[i].stack && p->samples[i].stack < p->stack_count &&
+		     p->samples[i].thread && p->samples[i].thread < p->thread_count &&
+		     p->samples[i].kernel <= p->samples[i].count);
+	must(p->seen >= p->kept);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct profile *profile = NULL;
+
+	if (!good)
+		good_make();
+	if (size >= 16 && memcmp(data, "SQLite format 3", 16) == 0)
+		file_write(data, size);
+	else
+		damaged_write(data, size);
+	if (profile_load(path, &profile) == 0)
+		profile_check(profile);
+	profile_destroy(profile);
+	return 0;
+}
