@@ -3,12 +3,14 @@
 
 #include <fcntl.h>
 #include <setjmp.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -25,6 +27,24 @@ static char command[4096];
 		va_end(args_);                                                                     \
 	} while (0)
 
+static bool shell(const char *text, const char *output)
+{
+	char *const arguments[] = { "sh", "-c", (char *)text, NULL };
+	posix_spawn_file_actions_t actions;
+	int status = -1;
+	pid_t pid;
+
+	posix_spawn_file_actions_init(&actions);
+	if (output)
+		posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output,
+						 O_CREAT | O_TRUNC | O_WRONLY, 0600);
+	if (posix_spawn(&pid, "/bin/sh", &actions, NULL, arguments, environ) != 0 ||
+	    waitpid(pid, &status, 0) != pid)
+		status = -1;
+	posix_spawn_file_actions_destroy(&actions);
+	return status == 0;
+}
+
 int fixture_setup(void **state)
 {
 	return mkdtemp(directory) && chdir(directory) == 0 ? 0 : -1;
@@ -33,35 +53,38 @@ int fixture_setup(void **state)
 int fixture_teardown(void **state)
 {
 	snprintf(command, sizeof(command), "rm -rf %s", directory);
-	return chdir("/") == 0 ? system(command) : -1;
+	return chdir("/") == 0 && shell(command, NULL) ? 0 : -1;
 }
 
 void fixture_run(const char *format, ...)
 {
 	FORMAT_COMMAND(format);
-	if (system(command) != 0)
+	if (!shell(command, NULL))
 		fail_msg("%s: failed", command);
 }
 
 bool fixture_try(const char *format, ...)
 {
 	FORMAT_COMMAND(format);
-	return system(command) == 0;
+	return shell(command, NULL);
 }
 
-FILE *fixture_pipe(const char *format, ...)
+FILE *fixture_output(const char *format, ...)
 {
-	FILE *pipe;
+	FILE *file;
 
 	FORMAT_COMMAND(format);
-	pipe = popen(command, "r");
-	assert_non_null(pipe);
-	return pipe;
+	shell(command, "output");
+	file = fopen("output", "r");
+	assert_non_null(file);
+	/* The open file stays readable, and the next command has its own. */
+	unlink("output");
+	return file;
 }
 
-char *fixture_line(FILE *pipe, char *line, size_t size)
+char *fixture_line(FILE *file, char *line, size_t size)
 {
-	if (!fgets(line, (int)size, pipe))
+	if (!fgets(line, (int)size, file))
 		return NULL;
 	line[strcspn(line, "\n")] = '\0';
 	return line;

@@ -15,17 +15,12 @@ int fixture_teardown(void **state);
 void fixture_run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same without failing. */
 bool fixture_try(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Reads a command's output line by line; the newline is taken off. NULL at the end. */
-FILE *fixture_pipe(const char *format, ...) __attribute__((format(printf, 1, 2)));
-char *fixture_line(FILE *pipe, char *line, size_t size);
+/* A command's output, to be read line by line; how the command ended does not matter. */
+FILE *fixture_output(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* The next line without its newline; NULL at the end. */
+char *fixture_line(FILE *file, char *line, size_t size);
 void fixture_write(const char *path, const char *text);
 /* An open file, read only. */
 int fixture_open(const char *path);
 /* A memfd that holds the bytes. */
 int fixture_memory(const void *bytes, size_t size);
-
-static inline void close_pipe(FILE **file)
-{
-	if (*file)
-		pclose(*file);
-}

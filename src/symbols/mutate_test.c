@@ -39,7 +39,7 @@ struct image {
 
 static struct image image_read(const char *path)
 {
-	AUTO(close_pipe) FILE *pipe = fixture_pipe("nm whole | sed -n 's/ T work$//p'");
+	AUTO(close_file) FILE *output = fixture_output("nm whole | sed -n 's/ T work$//p'");
 	AUTO(close_fd) int fd = fixture_open(path);
 	struct image image = {};
 	struct stat stat;
@@ -49,7 +49,7 @@ static struct image image_read(const char *path)
 	image.size = (size_t)stat.st_size;
 	image.bytes = mem_alloc(image.size);
 	assert_int_equal(read(fd, image.bytes, image.size), image.size);
-	assert_non_null(fixture_line(pipe, line, sizeof(line)));
+	assert_non_null(fixture_line(output, line, sizeof(line)));
 	image.first = strtoull(line, NULL, 16);
 	return image;
 }

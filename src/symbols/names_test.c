@@ -329,7 +329,7 @@ static void kallsyms_says_when_addresses_are_hidden(void **state)
 static void kallsyms_agrees_with_grep(void **state)
 {
 	AUTO(kallsyms_destroy_auto) struct kallsyms *kallsyms = NULL;
-	AUTO(close_pipe) FILE *pipe = NULL;
+	AUTO(close_file) FILE *output = NULL;
 	char line[512], wanted[600];
 	size_t checked = 0;
 	int err = kallsyms_open(NULL, &kallsyms);
@@ -337,8 +337,8 @@ static void kallsyms_agrees_with_grep(void **state)
 	if (err == -EPERM || err == -ENOENT)
 		skip();
 	assert_int_equal(err, 0);
-	pipe = fixture_pipe("grep -E '^[0-9a-f]+ [tT] ' /proc/kallsyms | awk 'NR %% 50 == 0'");
-	while (fixture_line(pipe, line, sizeof(line))) {
+	output = fixture_output("grep -E '^[0-9a-f]+ [tT] ' /proc/kallsyms | awk 'NR %% 50 == 0'");
+	while (fixture_line(output, line, sizeof(line))) {
 		uint64_t address = strtoull(line, NULL, 16);
 		struct symbol_answer answer;
 		const char *module;

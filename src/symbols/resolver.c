@@ -26,19 +26,44 @@ struct resolver {
 	struct symbol_frame frames[RESOLVER_FRAMES_MAX];
 };
 
+/* Whether the library could find the debug link where it looks; a link with a directory is rare, and its business. */
+static bool link_present(const char *file, const char *link)
+{
+	static const char *const formats[] = { "%.*s/%s", "%.*s/.debug/%s",
+					       "/usr/lib/debug%.*s/%s" };
+	const char *slash = strrchr(file, '/');
+	int length = slash ? (int)(slash - file) : 1;
+
+	if (strchr(link, '/'))
+		return true;
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		AUTO(free_ptr)
+		char *path = mem_printf(formats[i], length, slash ? file : ".", link);
+
+		if (access(path, F_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
 /*
- * A debug link is a file name; with a directory in it, it is somebody's attempt to have another file read.
- * Without link and build-id the library would take any "program.debug" unchecked.
+ * Without link and build-id the library would take any "program.debug" unchecked. Where neither leads to a file,
+ * it would load libdebuginfod with thirty more libraries, which takes longer than all the rest, only to hear
+ * that no server is set.
  */
 static int find_debuginfo(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
 			  const char *file, const char *link, GElf_Word crc, char **ret_path)
 {
+	const char *servers = getenv("DEBUGINFOD_URLS");
 	const unsigned char *id;
 	GElf_Addr place;
+	int fd = dwfl_build_id_find_debuginfo(module, user, name, base, file, link, crc, ret_path);
 
-	if (link && strchr(link, '/'))
-		link = NULL;
+	if (fd >= 0)
+		return fd;
 	if (!link && dwfl_module_build_id(module, &id, &place) <= 0)
+		return -1;
+	if (!(servers && *servers) && !(link && file && link_present(file, link)))
 		return -1;
 	return dwfl_standard_find_debuginfo(module, user, name, base, file, link, crc, ret_path);
 }

@@ -108,10 +108,10 @@ static struct symbols *symbols_of(const char *path)
 
 static uint64_t address_of(const char *path, const char *name)
 {
-	AUTO(close_pipe) FILE *pipe = fixture_pipe("nm %s | grep -E ' [tTwW] %s$'", path, name);
+	AUTO(close_file) FILE *output = fixture_output("nm %s | grep -E ' [tTwW] %s$'", path, name);
 	char line[512];
 
-	assert_non_null(fixture_line(pipe, line, sizeof(line)));
+	assert_non_null(fixture_line(output, line, sizeof(line)));
 	return strtoull(line, NULL, 16);
 }
 
@@ -174,13 +174,13 @@ struct addresses {
 /* Every third byte of each function that nm gives a size for and whose name matches. */
 static void addresses_collect(const char *path, const char *pattern, struct addresses *ret)
 {
-	AUTO(close_pipe)
-	FILE *pipe = fixture_pipe("nm -nS --defined-only %s | grep -E '%s'", path, pattern);
+	AUTO(close_file)
+	FILE *output = fixture_output("nm -nS --defined-only %s | grep -E '%s'", path, pattern);
 	FILE *out = fopen("addresses", "w");
 	char line[4096], type;
 	unsigned long start, size;
 
-	while (fixture_line(pipe, line, sizeof(line))) {
+	while (fixture_line(output, line, sizeof(line))) {
 		if (sscanf(line, "%lx %lx %c", &start, &size, &type) != 3 || !strchr("tTwW", type))
 			continue;
 		for (unsigned long at = 0; at < size; at += 3) {
@@ -196,7 +196,7 @@ static void agrees_with_addr2line(const char *path, const char *debug, const cha
 				  size_t at_least)
 {
 	AUTO(symbols_destroy_auto) struct symbols *symbols = symbols_of(path);
-	AUTO(close_pipe) FILE *pipe = NULL;
+	AUTO(close_file) FILE *output = NULL;
 	struct addresses addresses = {};
 	struct strbuf ours = {}, theirs = {};
 	char line[8192];
@@ -206,8 +206,8 @@ static void agrees_with_addr2line(const char *path, const char *debug, const cha
 		fail_msg("%s: only %zu addresses to compare", path, addresses.list.count);
 	array_each(&addresses.list, address)
 		answer_print(symbols, *address, &ours);
-	pipe = fixture_pipe("addr2line -afiC -e %s < addresses", debug);
-	for (bool name = false; fixture_line(pipe, line, sizeof(line)); name = !name) {
+	output = fixture_output("addr2line -afiC -e %s < addresses", debug);
+	for (bool name = false; fixture_line(output, line, sizeof(line)); name = !name) {
 		if (strncmp(line, "0x", 2) == 0)
 			name = false;
 		else if (name)
@@ -330,6 +330,18 @@ static void debug_link_is_followed(void **state)
 	resolves("prog", hidden, NULL, false);
 }
 
+/* dwz moves what two files have in common to a third one. */
+static void a_shared_debug_file_is_followed(void **state)
+{
+	if (!fixture_try("dwz --version > /dev/null 2>&1"))
+		skip();
+	fixture_write("prog.cc", cpp_source);
+	fixture_run(
+		"g++ -g -O2 -gdwarf-4 -o whole $PWD/prog.cc && cp whole prog && cp whole other");
+	fixture_run("dwz -m shared prog other && readelf -SW prog | grep -q gnu_debugaltlink");
+	agrees_with_addr2line("prog", "whole", " (main|_ZN)", 1000);
+}
+
 /* In a mount namespace of its own, so that nothing is left in /usr/lib/debug. */
 static int build_id_child(uint64_t hidden)
 {
@@ -340,9 +352,9 @@ static int build_id_child(uint64_t hidden)
 	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 	    mount("none", "/usr/lib/debug", "tmpfs", 0, NULL) < 0)
 		return 77;
-	if (system("id=$(readelf -n prog | sed -n 's/.*Build ID: //p');"
-		   "d=/usr/lib/debug/.build-id/$(echo $id | cut -c1-2); mkdir -p $d;"
-		   "cp kept $d/$(echo $id | cut -c3-).debug") != 0)
+	if (!fixture_try("id=$(readelf -n prog | sed -n 's/.*Build ID: //p');"
+			 "d=/usr/lib/debug/.build-id/$(echo $id | cut -c1-2); mkdir -p $d;"
+			 "cp kept $d/$(echo $id | cut -c3-).debug"))
 		return 1;
 	if (symbols_open(fd, "prog", &symbols) < 0 || symbols_resolve(symbols, hidden, &answer) < 0)
 		return 2;
@@ -395,7 +407,7 @@ static void mini_debug_info_is_read(void **state)
 static void dynamic_symbols_agree_with_nm(const char *path)
 {
 	AUTO(symbols_destroy_auto) struct symbols *symbols = NULL;
-	AUTO(close_pipe) FILE *pipe = NULL;
+	AUTO(close_file) FILE *output = NULL;
 	char line[4096], *name;
 	uint64_t last = UINT64_MAX;
 	bool matched = true;
@@ -405,9 +417,9 @@ static void dynamic_symbols_agree_with_nm(const char *path)
 		    "2>/dev/null",
 		    path);
 	symbols = symbols_of("bare");
-	pipe = fixture_pipe("nm -Dn --defined-only --without-symbol-versions bare | grep -E ' "
-			    "[TWi] ' | grep -v data_start");
-	while (fixture_line(pipe, line, sizeof(line))) {
+	output = fixture_output("nm -Dn --defined-only --without-symbol-versions bare | grep -E ' "
+				"[TWi] ' | grep -v data_start");
+	while (fixture_line(output, line, sizeof(line))) {
 		uint64_t address = strtoull(line, &name, 16);
 		struct symbol_answer answer;
 
@@ -434,14 +446,14 @@ static void real_files_agree_with_nm(void **state)
 static void stubs_agree_with_objdump(const char *path, size_t at_least)
 {
 	AUTO(symbols_destroy_auto) struct symbols *symbols = symbols_of(path);
-	AUTO(close_pipe)
-	FILE *pipe = fixture_pipe("objdump -d --no-show-raw-insn %s | sed -nE 's/^([0-9a-f]+) "
-				  "<([^*>]*@plt)>:/\\1 \\2/p'",
-				  path);
+	AUTO(close_file)
+	FILE *output = fixture_output("objdump -d --no-show-raw-insn %s | sed -nE 's/^([0-9a-f]+) "
+				      "<([^*>]*@plt)>:/\\1 \\2/p'",
+				      path);
 	char line[512], *name;
 	size_t checked = 0;
 
-	while (fixture_line(pipe, line, sizeof(line))) {
+	while (fixture_line(output, line, sizeof(line))) {
 		uint64_t address = strtoull(line, &name, 16);
 		struct symbol_answer answer;
 
@@ -481,7 +493,7 @@ static void assembly_without_sizes_is_named(void **state)
 static void code_is_what_objcopy_extracts(void **state)
 {
 	AUTO(symbols_destroy_auto) struct symbols *symbols = NULL;
-	AUTO(close_pipe) FILE *pipe = NULL;
+	AUTO(close_file) FILE *output = NULL;
 	uint8_t expected[1000], code[1000];
 	char line[512];
 	FILE *text;
@@ -489,9 +501,9 @@ static void code_is_what_objcopy_extracts(void **state)
 
 	fixture_write("prog.c", c_source);
 	fixture_run("gcc -O2 -o prog prog.c && objcopy -O binary --only-section=.text prog text");
-	pipe = fixture_pipe(
+	output = fixture_output(
 		"readelf -SW prog | sed -nE 's/.* \\.text +PROGBITS +([0-9a-f]+).*/\\1/p'");
-	assert_non_null(fixture_line(pipe, line, sizeof(line)));
+	assert_non_null(fixture_line(output, line, sizeof(line)));
 	start = strtoull(line, NULL, 16);
 	text = fopen("text", "r");
 	assert_int_equal(fread(expected, 1, 300, text), 300);
@@ -515,12 +527,13 @@ static void build_id_agrees_with_readelf(void **state)
 		    "--build-id -o part.o one.o");
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
 		AUTO(close_fd) int fd = fixture_open(paths[i]);
-		AUTO(close_pipe)
-		FILE *pipe = fixture_pipe("readelf -n %s | sed -n 's/.*Build ID: //p'", paths[i]);
+		AUTO(close_file)
+		FILE *output = fixture_output(
+			"readelf -n %s 2>/dev/null | sed -n 's/.*Build ID: //p'", paths[i]);
 		char line[512] = "", hex[BUILD_ID_HEX_MAX];
 		struct build_id id;
 
-		fixture_line(pipe, line, sizeof(line));
+		fixture_line(output, line, sizeof(line));
 		assert_int_equal(elf_build_id(fd, &id), 0);
 		build_id_hex(&id, hex);
 		assert_string_equal(hex, line);
@@ -540,7 +553,7 @@ static void vdso_is_read_from_memory(void **state)
 {
 	const Elf64_Ehdr *image = (const void *)getauxval(AT_SYSINFO_EHDR);
 	AUTO(symbols_destroy_auto) struct symbols *symbols = NULL;
-	AUTO(close_pipe) FILE *pipe = NULL;
+	AUTO(close_file) FILE *output = NULL;
 	struct symbol_answer answer;
 	char line[512];
 	size_t size;
@@ -551,8 +564,9 @@ static void vdso_is_read_from_memory(void **state)
 	size = image->e_shoff + (size_t)image->e_shnum * image->e_shentsize;
 	fd = fixture_memory(image, size);
 	assert_int_equal(symbols_open(fd, "[vdso]", &symbols), 0);
-	pipe = fixture_pipe("nm -D /proc/%d/fd/%d | grep 'T __vdso_clock_gettime'", getpid(), fd);
-	assert_non_null(fixture_line(pipe, line, sizeof(line)));
+	output = fixture_output("nm -D /proc/%d/fd/%d | grep 'T __vdso_clock_gettime'", getpid(),
+				fd);
+	assert_non_null(fixture_line(output, line, sizeof(line)));
 	assert_int_equal(symbols_resolve(symbols, strtoull(line, NULL, 16) + 1, &answer), 0);
 	assert_string_equal(answer.frames[0].name, "__vdso_clock_gettime");
 	close(fd);
@@ -652,6 +666,7 @@ int main(void)
 		cmocka_unit_test(clang_agrees_with_addr2line),
 		cmocka_unit_test(frames_are_innermost_first),
 		cmocka_unit_test(debug_link_is_followed),
+		cmocka_unit_test(a_shared_debug_file_is_followed),
 		cmocka_unit_test(build_id_finds_the_debug_file),
 		cmocka_unit_test(mini_debug_info_is_read),
 		cmocka_unit_test(real_files_agree_with_nm),
