@@ -2,8 +2,8 @@
 /*
  * The profile as a file.
  *
- * A profile begins its life as the image of an empty database, written in one go, so that there is no moment at which
- * path names something that is neither nothing nor a profile. From then on SQLite owns it: write-ahead log while it is
+ * A profile begins its life as the image of an empty database, written beside its place and renamed into it, so that
+ * there is no moment at which path names something that is neither nothing nor a profile. From then on SQLite owns it: write-ahead log while it is
  * recorded, a single file once it is finished.
  *
  * To read, three ways are tried, each only after the one before has been refused:
@@ -24,6 +24,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -376,25 +377,26 @@ int container_open_write(const char *path, sqlite3 **ret)
 	return 0;
 }
 
-static int image_write(const char *path, const uint8_t *image, size_t size)
+static int cannot_create(const char *path, int number)
 {
-	AUTO(close_fd) int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	return err_set(-number, "%s: cannot create: %s; name another place with -o", path,
+		       strerror(number));
+}
+
+static int image_write(const char *path, const char *name, const uint8_t *image, size_t size)
+{
+	AUTO(close_fd)
+	int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 
 	if (fd < 0)
-		return err_set(-errno, "%s: cannot create: %s; name another place with -o", path,
-			       strerror(errno));
+		return cannot_create(path, errno);
 	for (size_t done = 0; done < size;) {
 		ssize_t wrote = write(fd, image + done, size - done);
 
 		if (wrote < 0 && errno == EINTR)
 			continue;
-		if (wrote <= 0) {
-			int number = wrote < 0 ? errno : EIO;
-
-			unlink(path);
-			return err_set(-number, "%s: cannot create: %s; name another place with -o",
-				       path, strerror(number));
-		}
+		if (wrote <= 0)
+			return cannot_create(path, wrote < 0 ? errno : EIO);
 		done += (size_t)wrote;
 	}
 	return 0;
@@ -404,6 +406,7 @@ int container_create(const char *path)
 {
 	AUTO(container_close_auto) sqlite3 *db = NULL;
 	AUTO(free_sqlite) uint8_t *image = NULL;
+	AUTO(free_ptr) char *name = mem_printf("%s-new", path);
 	sqlite3_int64 size = 0;
 	int err = schema_open(&db);
 
@@ -412,7 +415,13 @@ int container_create(const char *path)
 	image = sqlite3_serialize(db, "main", &size, 0);
 	if (!image)
 		return err_set(-ENOMEM, "%s: cannot create: out of memory", path);
-	return image_write(path, image, (size_t)size);
+	unlink(name); /* left by a run that was killed just here */
+	err = image_write(path, name, image, (size_t)size);
+	if (!err && rename(name, path))
+		err = cannot_create(path, errno);
+	if (err)
+		unlink(name);
+	return err;
 }
 
 int container_fold(const char *path)

@@ -143,8 +143,6 @@ struct store_unnamed {
 	uint64_t self; /* samples with this location innermost: whose code is worth keeping */
 };
 int store_unnamed_list(struct store *store, struct store_unnamed **ret, size_t *ret_count);
-/* The highest ids in use, 0 if none: an interrupted symbolisation goes on after them. */
-int store_names_last(struct store *store, struct symbol_id *ret_symbol, struct file_id *ret_file);
 /* Reads a module's row back; path is the caller's to free. */
 int store_module_get(struct store *store, struct module_id id, struct store_module *ret,
 		     char **ret_path);

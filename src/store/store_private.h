@@ -35,8 +35,6 @@
 	X(SYMBOL_CODE_PUT, "update symbol set code = ?2 where id = ?1")                            \
 	X(FILE_PUT, "insert or replace into file values (?, ?)")                                   \
 	X(FRAME_PUT, "insert or replace into frame values (?, ?, ?, ?, ?)")                        \
-	X(NAMES_LAST, "select (select coalesce(max(id), 0) from symbol), (select "                 \
-		      "coalesce(max(id), 0) from file)")                                           \
 	X(UNNAMED_LIST,                                                                            \
 	  "with hit (location, self) as (select stack.location, sum(sample.count) from sample "    \
 	  "cross join stack on stack.id = sample.stack group by stack.location) "                  \

@@ -305,21 +305,6 @@ int store_unnamed_list(struct store *store, struct store_unnamed **ret, size_t *
 	return 0;
 }
 
-int store_names_last(struct store *store, struct symbol_id *ret_symbol, struct file_id *ret_file)
-{
-	sqlite3_stmt *last = store->statements[STATEMENT_NAMES_LAST];
-	int err = 0;
-
-	if (sqlite3_step(last) == SQLITE_ROW) {
-		ret_symbol->v = (uint32_t)sqlite3_column_int64(last, 0);
-		ret_file->v = (uint32_t)sqlite3_column_int64(last, 1);
-	} else {
-		err = container_error(store->db, store->path, "read the last ids");
-	}
-	sqlite3_reset(last);
-	return err;
-}
-
 static bool kind_find(const char *text, enum module_kind *ret)
 {
 	for (int i = 0; text && i < MODULE_KIND_COUNT; i++) {
