@@ -15,10 +15,10 @@ FUZZ_SECONDS ?= 5
 DEPS_BUILD = gcc libc6-dev meson ninja-build pkgconf clang llvm bpftool libbpf-dev libelf-dev libdw-dev \
 	libzydis-dev libzycore-dev libsqlite3-dev libzstd-dev zlib1g-dev libxxhash-dev libjansson-dev \
 	libiberty-dev
-DEPS_DEMO = xz-utils libcap2-bin
-DEPS_CHECK = $(DEPS_DEMO) libcmocka-dev clang-format libclang-rt-dev python3 sqlite3 binutils g++ gdb \
-	golang-go linux-perf mandoc povray povray-examples povray-includes protobuf-compiler \
-	util-linux
+DEPS_DEMO = perl
+DEPS_CHECK = $(DEPS_DEMO) binutils clang-format g++ gdb golang-go libcap2-bin libclang-rt-dev libcmocka-dev \
+	linux-perf mandoc povray povray-examples povray-includes protobuf-compiler python3 sqlite3 \
+	util-linux xz-utils
 
 .PHONY: all deps deps-demo deps-check build demo check bench lint fmt install clean
 
