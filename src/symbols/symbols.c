@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -16,6 +17,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "symbols/elf_image.h"
+#include "symbols/fde.h"
 #include "symbols/resolver.h"
 #include "symbols/worker.h"
 
@@ -103,6 +105,21 @@ static const char *string_keep(struct symbols *symbols, const char *text)
 	return strtab_get(&symbols->strings, strtab_add(&symbols->strings, text));
 }
 
+/* A function that no table names still has bounds, so that its samples stay together. */
+static int unnamed_answer(struct symbols *symbols, uint64_t address, struct symbol_answer *ret)
+{
+	uint64_t start, size;
+	char name[32];
+
+	if (fde_find(&symbols->image, address, &start, &size))
+		return -ENOENT;
+	snprintf(name, sizeof(name), "sub_%llx", (unsigned long long)start);
+	symbols->frames[0] = (struct symbol_frame){ .name = string_keep(symbols, name) };
+	symbols->frames[0].linkage = symbols->frames[0].name;
+	*ret = (struct symbol_answer){ start, size, 1, symbols->frames };
+	return 0;
+}
+
 int symbols_resolve(struct symbols *symbols, uint64_t address, struct symbol_answer *ret)
 {
 	AUTO(free_ptr) struct worker_reply *reply = NULL;
@@ -111,7 +128,7 @@ int symbols_resolve(struct symbols *symbols, uint64_t address, struct symbol_ans
 	int err = symbols_ask(symbols, address, &reply);
 
 	if (err || reply->result < 0)
-		return err ? err : -ENOENT;
+		return unnamed_answer(symbols, address, ret);
 	frames = worker_reply_frames(reply);
 	text = worker_reply_text(reply);
 	for (uint32_t i = 0; i < reply->frame_count; i++)

@@ -29,11 +29,14 @@ struct symbol_answer {
 /* ELF: .symtab, .dynsym, MiniDebugInfo, separate debug file by build-id, DWARF lines and inlines. */
 struct symbols;
 
-/* fd is duplicated. path is only for messages. kind vdso: give the fd of a memfd holding its image. */
+/* fd is duplicated. path is for messages and for finding debug files beside it. kind vdso: give the fd of a memfd holding its image. */
 int symbols_open(int fd, const char *path, struct symbols **ret);
 void symbols_destroy(struct symbols *symbols);
 DEFINE_AUTO(struct symbols, symbols_destroy)
-/* address: as in the file (p_vaddr based). -ENOENT: nothing known there. */
+/*
+ * address: as in the file (p_vaddr based). A function without a name is called sub_ADDRESS. -ENOENT: nothing known
+ * there.
+ */
 int symbols_resolve(struct symbols *symbols, uint64_t address, struct symbol_answer *ret);
 /* Copies at most size bytes of code from address on; returns how many, or a negative errno. */
 int symbols_code(struct symbols *symbols, uint64_t address, void *ret, size_t size);

@@ -305,9 +305,11 @@ static void resolves(const char *path, uint64_t address, const char *name, uint3
 	struct symbol_answer answer;
 	int err = symbols_resolve(symbols, address, &answer);
 
-	if (!name) {
-		assert_int_equal(err, -ENOENT);
-		return;
+	char unnamed[32];
+
+	if (!name) { /* stripped: only the unwind information still knows where the function begins */
+		snprintf(unnamed, sizeof(unnamed), "sub_%llx", (unsigned long long)address);
+		name = unnamed;
 	}
 	assert_int_equal(err, 0);
 	assert_string_equal(answer.frames[answer.frame_count - 1].name, name);
@@ -613,7 +615,9 @@ static void death_of_the_reader_costs_names_only(void **state)
 	assert_string_equal(answer.frames[0].name, "hidden");
 	assert_int_equal(answer.frames[0].line, 0);
 	kill(only_child(), SIGBUS);
-	assert_int_equal(symbols_resolve(symbols, hidden, &answer), -ENOENT);
+	assert_int_equal(symbols_resolve(symbols, hidden + 1, &answer), 0);
+	assert_int_equal(answer.address, hidden);
+	assert_memory_equal(answer.frames[0].name, "sub_", 4);
 }
 
 static int killed_by(const char *path, const struct worker_limits *limits)
