@@ -28,7 +28,7 @@ enum {
 	OPTION_USER_ONLY,
 };
 
-const char record_usage[] =
+static const char record_usage[] =
 	"usage: assay record [options] [--] COMMAND [ARGUMENT...]\n"
 	"       assay record [options] -p PID[,PID...]\n"
 	"       assay record [options] -a | -C CPUS\n"
