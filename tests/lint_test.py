@@ -73,6 +73,7 @@ GOOD = {
     "src/base/table.c": SPDX + "struct wide {\n" + "".join(f"\tint a{i};\n" for i in range(200)) + "};\n",
     "src/base/list.h": SPDX + "#define LIST(X)" + " " * 84 + "\\\n\tX(ONE, \"one\")" + " " * 78
                        + "\\\n\tX(TWO, \"two\")\n",
+    "tests/programs/a.c": SPDX + BODY % "\ta = atoi(x);\n",
     "src/base/a_test.c": SPDX + "#include <stdio.h>\n",
     "src/base/meson.build": "test('a', executable('a_test', 'a_test.c'))\n",
     "docs/a.md": "Open it through /proc/PID/" + "root/usr/bin.\n",
