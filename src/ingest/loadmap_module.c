@@ -182,6 +182,7 @@ static void entry_retry(struct loadmap *map, struct loadmap_entry *entry, uint32
 	if (loadmap_file_open(pid, mmap, entry->module.path, &file))
 		return;
 	entry_take_file(map, entry, &file);
+	entry->module.deleted = false;
 	loadmap_module_row_put(map, &entry->module);
 }
 

@@ -16,7 +16,9 @@
  * 1. Every record in pending is complete, and its place there is a multiple of 8.
  * 2. Within a drain, events are handed over by time, those of equal time in the order of their rings.
  * 3. A record that was written before perfring_drain() was called is handed over by that call.
- * 4. What the kernel or we could not read becomes a LOST event, never silence.
+ * 4. What the kernel or we could not read becomes a LOST event, never silence. The kernel tells a loss with the next
+ *    record that fits; what it never came to tell is read from the events' own counters (Linux 6.0) by the
+ *    first drain after perfring_disable().
  */
 #include "ingest/perfring.h"
 
@@ -66,11 +68,13 @@ struct perfring {
 	struct perfring_options options; /* target lists are not kept */
 	ARRAY(uint64_t) periods;
 	bool build_ids; /* the kernel can put build-ids into mmap records */
-	bool enabled;
+	bool counters; /* the kernel counts losses per event */
+	bool enabled, disabled; /* as last asked for; neither before the first time */
 	int epoll;
 	ARRAY(uint8_t) pending;
 	ARRAY(struct entry) entries;
 	uint64_t unreadable; /* records that made no sense since the last drain */
+	uint64_t lost; /* told by LOST records, or by us from the counters */
 };
 
 static int paranoia(void)
@@ -115,6 +119,7 @@ static struct perf_event_attr attr_base(const struct perfring *ring)
 		.exclude_kernel = 1, /* a dummy counts nothing: what an ordinary user may ask for */
 		.exclude_hv = 1,
 		.sample_id_all = 1,
+		.read_format = ring->counters ? PERF_FORMAT_LOST : 0,
 		.use_clockid = 1,
 		.clockid = CLOCK_MONOTONIC,
 		.watermark = 1,
@@ -160,16 +165,22 @@ static int event_open(struct perf_event_attr *attr, pid_t tid, int cpu)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Build-ids in mmap records came with Linux 5.12. */
-static bool kernel_has_build_ids(const struct perfring *ring)
+static bool kernel_takes(struct perf_event_attr attr)
 {
-	struct perf_event_attr attr = attr_tracking(ring);
-	AUTO(close_fd) int fd = -1;
+	AUTO(close_fd) int fd = event_open(&attr, 0, -1);
 
-	attr.build_id = 1;
-	attr.inherit = 0;
-	fd = event_open(&attr, 0, -1);
 	return fd >= 0;
+}
+
+/* Build-ids in mmap records came with Linux 5.12, counters of losses with 6.0. */
+static void kernel_probe(struct perfring *ring)
+{
+	struct perf_event_attr build_ids = attr_tracking(ring), counters = build_ids;
+
+	build_ids.build_id = 1;
+	counters.read_format = PERF_FORMAT_LOST;
+	ring->build_ids = kernel_takes(build_ids);
+	ring->counters = kernel_takes(counters);
 }
 
 /* Opens one event that writes to the CPU's ring. */
@@ -392,7 +403,7 @@ int perfring_open(const struct perfring_options *options, struct perfring **ret)
 	ring->epoll = epoll_create1(EPOLL_CLOEXEC);
 	if (ring->epoll < 0)
 		return err_set(-errno, "epoll: %s", strerror(errno));
-	ring->build_ids = kernel_has_build_ids(ring);
+	kernel_probe(ring);
 	err = rings_open(ring, &options->target);
 	if (!err)
 		err = events_open(ring, &options->target);
@@ -431,12 +442,14 @@ static int events_switch(struct perfring *ring, unsigned long request)
 int perfring_enable(struct perfring *ring)
 {
 	ring->enabled = true;
+	ring->disabled = false;
 	return events_switch(ring, PERF_EVENT_IOC_ENABLE);
 }
 
 int perfring_disable(struct perfring *ring)
 {
 	ring->enabled = false;
+	ring->disabled = true;
 	return events_switch(ring, PERF_EVENT_IOC_DISABLE);
 }
 
@@ -521,14 +534,36 @@ static void pending_keep(struct perfring *ring, size_t first)
 	array_deinit(&kept);
 }
 
-static int unreadable_tell(struct perfring *ring, uint64_t time, event_fn fn, void *ctx)
+static uint64_t lost_in(const uint8_t *record, const struct event *event)
 {
-	struct event event = { .kind = EVENT_LOST, .time = time, .lost = ring->unreadable };
+	struct perf_event_header header;
 
-	if (!ring->unreadable)
-		return 0;
+	memcpy(&header, record, sizeof(header));
+	return header.type == PERF_RECORD_LOST ? event->lost : 0;
+}
+
+/* Losses that no record told, because none fitted after them. */
+static uint64_t lost_silently(const struct perfring *ring)
+{
+	struct {
+		uint64_t value, lost;
+	} counts;
+	uint64_t lost = 0;
+
+	array_each(&ring->fds, fd)
+		if (ring->counters && read(*fd, &counts, sizeof(counts)) == sizeof(counts))
+			lost += counts.lost;
+	return lost > ring->lost ? lost - ring->lost : 0;
+}
+
+static int losses_tell(struct perfring *ring, uint64_t time, event_fn fn, void *ctx)
+{
+	uint64_t silent = ring->disabled ? lost_silently(ring) : 0;
+	struct event event = { .kind = EVENT_LOST, .time = time, .lost = ring->unreadable + silent };
+
+	ring->lost += silent;
 	ring->unreadable = 0;
-	return fn(ctx, &event);
+	return event.lost ? fn(ctx, &event) : 0;
 }
 
 static void wakeups_consume(struct perfring *ring)
@@ -558,13 +593,16 @@ int perfring_drain(struct perfring *ring, event_fn fn, void *ctx)
 		      entry_compare);
 	for (; !err && at < ring->entries.count; at++) {
 		struct entry *entry = &ring->entries.items[at];
+		const uint8_t *record = ring->pending.items + entry->offset;
 		struct event event;
 
 		if (entry->time > horizon)
 			break;
-		if (perfrecord_parse(ring->pending.items + entry->offset, entry->size, &event) == 1)
-			err = fn(ctx, &event);
+		if (perfrecord_parse(record, entry->size, &event) != 1)
+			continue;
+		ring->lost += lost_in(record, &event);
+		err = fn(ctx, &event);
 	}
 	pending_keep(ring, at);
-	return err ? err : unreadable_tell(ring, horizon, fn, ctx);
+	return err ? err : losses_tell(ring, horizon, fn, ctx);
 }
