@@ -333,9 +333,9 @@ static void apply_identity(struct loadmap *map, const struct event *event)
 int loadmap_apply(struct loadmap *map, const struct event *event)
 {
 	static void (*const apply[])(struct loadmap *, const struct event *) = {
-		[EVENT_MMAP] = apply_mmap, [EVENT_UNMAP] = apply_unmap,
-		[EVENT_FORK] = apply_fork, [EVENT_EXEC] = apply_exec,
-		[EVENT_COMM] = apply_comm, [EVENT_EXIT] = apply_exit,
+		[EVENT_MMAP] = apply_mmap,	   [EVENT_UNMAP] = apply_unmap,
+		[EVENT_FORK] = apply_fork,	   [EVENT_EXEC] = apply_exec,
+		[EVENT_COMM] = apply_comm,	   [EVENT_EXIT] = apply_exit,
 		[EVENT_IDENTITY] = apply_identity,
 	};
 

@@ -46,7 +46,8 @@ struct loadmap_process {
 	struct process_id id;
 	uint32_t pid;
 	uint64_t from, to; /* to: UINT64_MAX while it runs */
-	struct loadmap_mapping *mappings; /* in order of appearance; those that ended long ago are dropped */
+	struct loadmap_mapping
+		*mappings; /* in order of appearance; those that ended long ago are dropped */
 	size_t mapping_count;
 	uint32_t changes; /* grows whenever the current mappings change */
 	bool replaced; /* it ended by exec: the pid goes on with another program */
@@ -73,8 +74,8 @@ struct thread_id loadmap_thread(struct loadmap *map, struct loadmap_process *pro
 				uint64_t time);
 
 /* What lay at the address at the time; false: nothing executable. */
-bool loadmap_find(const struct loadmap *map, const struct loadmap_process *process, uint64_t address,
-		  uint64_t time, struct loadmap_mapping *ret);
+bool loadmap_find(const struct loadmap *map, const struct loadmap_process *process,
+		  uint64_t address, uint64_t time, struct loadmap_mapping *ret);
 
 /*
  * Module and module address of a user frame at the time. Executable memory without a file belongs to the

@@ -107,7 +107,8 @@ static bool device_is_vague(int fd)
 }
 
 /* strict: a file of which nothing is known is not taken. */
-static bool file_is_mapped(const struct loadmap_file *file, const struct event_mmap *mmap, bool strict)
+static bool file_is_mapped(const struct loadmap_file *file, const struct event_mmap *mmap,
+			   bool strict)
 {
 	struct stat info;
 

@@ -165,7 +165,8 @@ static void addresses_are_those_of_the_file(void **state)
 	Elf64_Ehdr header;
 	uint64_t base = auxv_get(pid, AT_BASE);
 
-	process = loadmap_process_at(map, (uint32_t)pid, clock_monotonic()); /* from /proc by itself */
+	process = loadmap_process_at(map, (uint32_t)pid,
+				     clock_monotonic()); /* from /proc by itself */
 	module = program_check(map, pid);
 	assert_false(module->deleted);
 	assert_int_equal(module->kind, MODULE_ELF);
@@ -213,9 +214,11 @@ static void wrong_bytes_are_not_taken(void **state)
 	uint64_t address;
 	struct module_id id;
 
-	assert_int_equal(loadmap_file_read(open("/bin/sleep", O_RDONLY | O_CLOEXEC), &sleep_file), 0);
-	event.mmap = (struct event_mmap){ .start = 0x10000, .end = 0x20000, .path = program,
-					  .build_id = sleep_file.build_id };
+	assert_int_equal(loadmap_file_read(open("/bin/sleep", O_RDONLY | O_CLOEXEC), &sleep_file),
+			 0);
+	event.mmap = (struct event_mmap){
+		.start = 0x10000, .end = 0x20000, .path = program, .build_id = sleep_file.build_id
+	};
 	file_copy("/bin/true", program);
 	loadmap_apply(map, &event);
 	loadmap_resolve(map, loadmap_process_at(map, event.pid, 3), 0x10000, 3, &id, &address);
@@ -242,8 +245,11 @@ static void rewritten_file_is_another_module(void **state)
 	uint64_t address;
 
 	assert_int_equal(stat(program, &info), 0);
-	event.mmap = (struct event_mmap){ .start = 0x10000, .end = 0x20000, .path = program,
-					  .inode = info.st_ino, .major = major(info.st_dev),
+	event.mmap = (struct event_mmap){ .start = 0x10000,
+					  .end = 0x20000,
+					  .path = program,
+					  .inode = info.st_ino,
+					  .major = major(info.st_dev),
 					  .minor = minor(info.st_dev) };
 	loadmap_apply(map, &event);
 	file_copy("/bin/true", program);
@@ -379,8 +385,9 @@ static void open_files_are_bounded(void **state)
 	loadmap_create(NULL, NULL, &map);
 	for (int i = 0; i < FILES; i++) {
 		char path[160];
-		struct event event = { .kind = EVENT_MMAP, .pid = 0x40000000, .tid = 0x40000000,
-				       .time = 2 };
+		struct event event = {
+			.kind = EVENT_MMAP, .pid = 0x40000000, .tid = 0x40000000, .time = 2
+		};
 
 		snprintf(path, sizeof(path), "%s/%d", dir, i);
 		file_copy("/bin/true", path);

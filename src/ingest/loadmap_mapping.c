@@ -202,8 +202,8 @@ void loadmap_mappings_clear(struct loadmap_image *image)
 	image->last_unmap = 0;
 }
 
-bool loadmap_find(const struct loadmap *map, const struct loadmap_process *process, uint64_t address,
-		  uint64_t time, struct loadmap_mapping *ret)
+bool loadmap_find(const struct loadmap *map, const struct loadmap_process *process,
+		  uint64_t address, uint64_t time, struct loadmap_mapping *ret)
 {
 	const struct loadmap_image *image = loadmap_image_of(process);
 	size_t place = current_search(image, address);
@@ -234,12 +234,14 @@ void loadmap_areas(struct loadmap *map, struct loadmap_process *process,
 	struct loadmap_image *image = loadmap_image_of(process);
 
 	if (!image->areas || image->area_changes != process->changes) {
-		image->areas = mem_realloc(image->areas, image->current.count, sizeof(*image->areas));
+		image->areas =
+			mem_realloc(image->areas, image->current.count, sizeof(*image->areas));
 		image->area_count = image->current.count;
 		image->area_changes = process->changes;
 		for (size_t i = 0; i < image->area_count; i++) {
 			const struct loadmap_mapping *mapping = current_at(image, i);
-			const struct unwind_table *table = loadmap_module_table(map, mapping->module);
+			const struct unwind_table *table =
+				loadmap_module_table(map, mapping->module);
 
 			image->areas[i] = (struct unwind_area){
 				.start = mapping->start,

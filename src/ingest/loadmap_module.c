@@ -36,8 +36,8 @@ enum place {
 
 static enum place place_of(const struct event_mmap *mmap)
 {
-	static const char *const memory[] = { "//anon", "/dev/zero", "/SYSV", "/anon_hugepage",
-					      "/[", "/drm mm object", "/i915" };
+	static const char *const memory[] = { "//anon", "/dev/zero",	  "/SYSV", "/anon_hugepage",
+					      "/[",	"/drm mm object", "/i915" };
 	const char *path = mmap->path;
 
 	/* A 32-bit process has another vdso than we have. */
@@ -243,8 +243,8 @@ static struct loadmap_entry *entry_for_inode(struct loadmap *map, uint32_t pid,
 	struct loadmap_file file;
 	int err;
 
-	if (entry && (entry->module.fd >= 0 ? !loadmap_file_changed(&entry->file) :
-					      !entry_try(entry)))
+	if (entry &&
+	    (entry->module.fd >= 0 ? !loadmap_file_changed(&entry->file) : !entry_try(entry)))
 		return entry;
 	fds_make_room(map);
 	err = loadmap_file_open(pid, mmap, path, &file);
@@ -279,8 +279,8 @@ static struct loadmap_entry *entry_for_path(struct loadmap *map, uint32_t pid,
 	deleted = length > suffix && strcmp(path + length - suffix, DELETED) == 0;
 	if (deleted)
 		path[length - suffix] = '\0';
-	entry = mmap->build_id.size ? entry_for_build_id(map, pid, mmap, path, deleted) :
-				      entry_for_inode(map, pid, mmap, path, deleted);
+	entry = mmap->build_id.size ? entry_for_build_id(map, pid, mmap, path, deleted)
+				    : entry_for_inode(map, pid, mmap, path, deleted);
 	if (deleted && !entry->module.deleted) {
 		entry->module.deleted = true;
 		loadmap_module_row_put(map, &entry->module);
@@ -314,9 +314,9 @@ static int vdso_copy(void)
 	while (maps && fd >= 0 && fgets(line, sizeof(line), maps)) {
 		if (sscanf(line, "%lx-%lx", &start, &end) != 2 || start != wanted)
 			continue;
-		return write(fd, (const void *)start, end - start) == (ssize_t)(end - start) ?
-			       take_fd(fd) :
-			       -EIO;
+		return write(fd, (const void *)start, end - start) == (ssize_t)(end - start)
+			       ? take_fd(fd)
+			       : -EIO;
 	}
 	return -ENOENT;
 }

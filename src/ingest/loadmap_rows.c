@@ -55,22 +55,22 @@ void loadmap_process_row_put(struct loadmap *map, struct loadmap_image *image)
 	TAILQ_REMOVE(&map->dirty, image, dirty_link);
 	if (unknown || !map->store)
 		return;
-	error_keep(map, store_process_put(map->store,
-					  &(struct store_process){
-						  .id = image->process.id,
-						  .parent = image->parent,
-						  .pid = image->process.pid,
-						  .ppid = image->ppid,
-						  .uid = image->uid,
-						  .gid = image->gid,
-						  .euid = image->euid,
-						  .egid = image->egid,
-						  .comm = image->comm,
-						  .exe = string_get(map, image->exe),
-						  .cgroup = string_get(map, image->cgroup),
-						  .started = image->process.from,
-						  .ended = end_time(image->process.to),
-					  }));
+	error_keep(map,
+		   store_process_put(map->store, &(struct store_process){
+							 .id = image->process.id,
+							 .parent = image->parent,
+							 .pid = image->process.pid,
+							 .ppid = image->ppid,
+							 .uid = image->uid,
+							 .gid = image->gid,
+							 .euid = image->euid,
+							 .egid = image->egid,
+							 .comm = image->comm,
+							 .exe = string_get(map, image->exe),
+							 .cgroup = string_get(map, image->cgroup),
+							 .started = image->process.from,
+							 .ended = end_time(image->process.to),
+						 }));
 }
 
 void loadmap_thread_row_put(struct loadmap *map, struct loadmap_thread_entry *thread)
@@ -80,15 +80,14 @@ void loadmap_thread_row_put(struct loadmap *map, struct loadmap_thread_entry *th
 	thread->dirty = false;
 	if (!map->store)
 		return;
-	error_keep(map, store_thread_put(map->store,
-					 &(struct store_thread){
-						 .id = thread->id,
-						 .process = thread->image->process.id,
-						 .tid = thread->tid,
-						 .comm = thread->comm,
-						 .started = thread->from,
-						 .ended = end_time(thread->to),
-					 }));
+	error_keep(map, store_thread_put(map->store, &(struct store_thread){
+							     .id = thread->id,
+							     .process = thread->image->process.id,
+							     .tid = thread->tid,
+							     .comm = thread->comm,
+							     .started = thread->from,
+							     .ended = end_time(thread->to),
+						     }));
 }
 
 void loadmap_module_row_put(struct loadmap *map, const struct loadmap_module *module)
@@ -124,8 +123,8 @@ void loadmap_mapping_row_add(struct loadmap *map, struct loadmap_image *image,
 							 .start = mapping->start,
 							 .end = mapping->end,
 							 .offset = mapping->offset,
-							 .mapped = mapping->from ? mapping->from :
-										   process->from,
+							 .mapped = mapping->from ? mapping->from
+										 : process->from,
 							 .unmapped = end_time(to),
 						 }));
 }

@@ -45,27 +45,35 @@ static void apply(struct loadmap *map, struct event event)
 
 static void process_fork(struct loadmap *map, uint32_t pid, uint32_t parent, uint64_t time)
 {
-	apply(map, (struct event){ .kind = EVENT_FORK, .pid = pid, .tid = pid, .time = time,
+	apply(map, (struct event){ .kind = EVENT_FORK,
+				   .pid = pid,
+				   .tid = pid,
+				   .time = time,
 				   .fork = { parent, parent } });
 }
 
 static void thread_fork(struct loadmap *map, uint32_t pid, uint32_t tid, uint64_t time)
 {
-	apply(map, (struct event){ .kind = EVENT_FORK, .pid = pid, .tid = tid, .time = time,
+	apply(map, (struct event){ .kind = EVENT_FORK,
+				   .pid = pid,
+				   .tid = tid,
+				   .time = time,
 				   .fork = { pid, pid } });
 }
 
 static void process_exec(struct loadmap *map, uint32_t pid, const char *comm, uint64_t time)
 {
-	apply(map, (struct event){ .kind = EVENT_EXEC, .pid = pid, .tid = pid, .time = time,
-				   .comm = comm });
+	apply(map,
+	      (struct event){
+		      .kind = EVENT_EXEC, .pid = pid, .tid = pid, .time = time, .comm = comm });
 }
 
 static void thread_comm(struct loadmap *map, uint32_t pid, uint32_t tid, const char *comm,
 			uint64_t time)
 {
-	apply(map, (struct event){ .kind = EVENT_COMM, .pid = pid, .tid = tid, .time = time,
-				   .comm = comm });
+	apply(map,
+	      (struct event){
+		      .kind = EVENT_COMM, .pid = pid, .tid = tid, .time = time, .comm = comm });
 }
 
 static void thread_exit(struct loadmap *map, uint32_t pid, uint32_t tid, uint64_t time)
@@ -80,7 +88,8 @@ static void file_map(struct loadmap *map, uint32_t pid, uint64_t start, uint64_t
 	struct event event = { .kind = EVENT_MMAP, .pid = pid, .tid = pid, .time = time };
 	uint64_t hash = hash_bytes(path, strlen(path));
 
-	event.mmap = (struct event_mmap){ .start = start, .end = end, .offset = offset, .path = path };
+	event.mmap =
+		(struct event_mmap){ .start = start, .end = end, .offset = offset, .path = path };
 	if (path[0] == '/' && path[1] != '/') {
 		event.mmap.build_id.size = 8;
 		memcpy(event.mmap.build_id.bytes, &hash, 8);
@@ -91,7 +100,10 @@ static void file_map(struct loadmap *map, uint32_t pid, uint64_t start, uint64_t
 static void range_unmap(struct loadmap *map, uint32_t pid, uint64_t start, uint64_t end,
 			uint64_t time)
 {
-	apply(map, (struct event){ .kind = EVENT_UNMAP, .pid = pid, .tid = pid, .time = time,
+	apply(map, (struct event){ .kind = EVENT_UNMAP,
+				   .pid = pid,
+				   .tid = pid,
+				   .time = time,
 				   .mmap = { .start = start, .end = end } });
 }
 
@@ -367,8 +379,8 @@ static void mappings_agree_with_a_model(void **state)
 		for (int i = 0; i < QUESTIONS; i++) {
 			uint64_t where = (seed = hash64(seed + 1)) % PAGES, found;
 			uint64_t then = 1 + (seed >> 8) % (uint64_t)step;
-			const char *path = path_at(map, P, where * PAGE + 5, then * 10 + seed % 10,
-						   &found);
+			const char *path =
+				path_at(map, P, where * PAGE + 5, then * 10 + seed % 10, &found);
 
 			if (!owner[then][where]) {
 				assert_string_equal(path, "[anon]");
@@ -421,8 +433,9 @@ static void code_without_a_file_is_named_by_a_perf_map(void **state)
 {
 	struct loadmap *map = *state;
 	uint32_t pid = (uint32_t)getpid();
-	struct event_identity identity = { .uid = getuid(), .gid = getgid(), .euid = geteuid(),
-					   .egid = getegid() };
+	struct event_identity identity = {
+		.uid = getuid(), .gid = getgid(), .euid = geteuid(), .egid = getegid()
+	};
 	struct loadmap_module *module;
 	struct module_id id;
 	char path[64], text[8] = "";
@@ -433,7 +446,10 @@ static void code_without_a_file_is_named_by_a_perf_map(void **state)
 	unlink(path);
 	process_fork(map, pid, SHELL, 1);
 	process_exec(map, pid, "a", 2);
-	apply(map, (struct event){ .kind = EVENT_IDENTITY, .pid = pid, .tid = pid, .time = 3,
+	apply(map, (struct event){ .kind = EVENT_IDENTITY,
+				   .pid = pid,
+				   .tid = pid,
+				   .time = 3,
 				   .identity = identity });
 	file_map(map, pid, 0x1000, 0x2000, 0, "//anon", 4);
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
@@ -502,7 +518,9 @@ static char *query(const char *path, const char *sql)
 			const char *value = (const char *)sqlite3_column_text(statement, i);
 
 			length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%s",
-						   i ? "|" : length ? "\n" : "",
+						   i	    ? "|"
+						   : length ? "\n"
+							    : "",
 						   value ? value : "-");
 		}
 	sqlite3_finalize(statement);
@@ -512,13 +530,17 @@ static char *query(const char *path, const char *sql)
 
 static void story_tell(struct loadmap *map)
 {
-	struct event_identity identity = { .uid = 7, .gid = 8, .euid = 9, .egid = 10,
-					   .cgroup_path = "/some.slice" };
+	struct event_identity identity = {
+		.uid = 7, .gid = 8, .euid = 9, .egid = 10, .cgroup_path = "/some.slice"
+	};
 	struct loadmap_process *process;
 
 	process_exec(map, SHELL, "sh", 5);
 	file_map(map, SHELL, 0x1000, 0x2000, 0, "/none/sh", 6);
-	apply(map, (struct event){ .kind = EVENT_IDENTITY, .pid = SHELL, .tid = SHELL, .time = 7,
+	apply(map, (struct event){ .kind = EVENT_IDENTITY,
+				   .pid = SHELL,
+				   .tid = SHELL,
+				   .time = 7,
 				   .identity = identity });
 	process_fork(map, P, SHELL, 10);
 	process_exec(map, P, "prog", 20);
@@ -548,18 +570,20 @@ static void rows_tell_the_story(void **unused)
 	loadmap_destroy(map);
 	assert_int_equal(store_finish(store), 0);
 	assert_string_equal(
-		query(path, "select p.id, p.pid - 0x40000000, p.ppid - 0x40000000, p.comm, p.exe, p.uid, "
-			    "p.egid, p.cgroup, p.started, p.ended, q.comm from process p "
-			    "left join process q on q.id = p.parent order by p.id"),
+		query(path,
+		      "select p.id, p.pid - 0x40000000, p.ppid - 0x40000000, p.comm, p.exe, p.uid, "
+		      "p.egid, p.cgroup, p.started, p.ended, q.comm from process p "
+		      "left join process q on q.id = p.parent order by p.id"),
 		"1|2|-1073741824|sh|/none/sh|7|10|/some.slice|5|0|-\n"
 		"2|0|2|prog|/none/prog|7|10|/some.slice|20|30|sh\n"
 		"3|1|-1073741824|[unknown]|-|-|-|-|40|0|-");
 	assert_string_equal(query(path, "select process, tid - 0x40000000, comm, started, ended "
 					"from thread"),
 			    "2|10|worker|22|29");
-	assert_string_equal(query(path, "select mapping.process, path, start, stop, offset, mapped, unmapped "
-					"from mapping join module on module.id = module"),
-			    "2|/none/prog|4096|8192|12288|21|28");
+	assert_string_equal(
+		query(path, "select mapping.process, path, start, stop, offset, mapped, unmapped "
+			    "from mapping join module on module.id = module"),
+		"2|/none/prog|4096|8192|12288|21|28");
 	unlink(path);
 }
 

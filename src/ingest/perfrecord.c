@@ -8,7 +8,8 @@
 enum {
 	ID_SIZE = 16, /* the trailer: pid, tid, time */
 	BUILD_ID_KERNEL_MAX = 20,
-	BUILD_ID_FIELD = 24, /* bytes shared by device and inode on one hand, the build-id on the other */
+	BUILD_ID_FIELD =
+		24, /* bytes shared by device and inode on one hand, the build-id on the other */
 };
 
 /* Reads from a record; once something was missing, everything reads as 0 and bad stays set. */
@@ -71,7 +72,8 @@ static int cursor_end(const struct cursor *cursor)
 /* Device and inode, or the build-id, in the same bytes. */
 static void parse_file(struct cursor *cursor, bool has_build_id, struct event_mmap *ret)
 {
-	struct cursor field = { .at = cursor_bytes(cursor, BUILD_ID_FIELD), .left = BUILD_ID_FIELD };
+	struct cursor field = { .at = cursor_bytes(cursor, BUILD_ID_FIELD),
+				.left = BUILD_ID_FIELD };
 
 	if (cursor->bad)
 		return;
@@ -237,8 +239,8 @@ int perfrecord_parse(const void *record, size_t size, struct event *ret)
 	if (!bytes)
 		return -EBADMSG;
 	memcpy(&header, bytes, sizeof(header));
-	err = header.type == PERF_RECORD_SAMPLE ? parse_sample(&cursor, header.misc, &event) :
-						  parse_tracking(&header, &cursor, &event);
+	err = header.type == PERF_RECORD_SAMPLE ? parse_sample(&cursor, header.misc, &event)
+						: parse_tracking(&header, &cursor, &event);
 	if (err == 1)
 		*ret = event;
 	return err;

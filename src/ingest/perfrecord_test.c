@@ -19,8 +19,8 @@ static uint8_t *fence; /* the unreadable page */
 
 static int setup(void **state)
 {
-	uint8_t *memory = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			       -1, 0);
+	uint8_t *memory =
+		mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	fence = memory + PAGE;
 	return memory == MAP_FAILED || mprotect(fence, PAGE, PROT_NONE);

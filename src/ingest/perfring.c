@@ -102,7 +102,8 @@ static int open_failed(const struct perfring *ring, int code)
 	case ENFILE:
 		return err_set(-code, "perf events: too many open files; raise ulimit -n");
 	case ENOSYS:
-		return err_set(-code, "this kernel has no perf events; use one with CONFIG_PERF_EVENTS");
+		return err_set(-code,
+			       "this kernel has no perf events; use one with CONFIG_PERF_EVENTS");
 	default:
 		return err_set(-code, "perf_event_open: %s", strerror(code));
 	}
@@ -295,8 +296,9 @@ static int online_cpus(int **ret, size_t *ret_count)
 			break;
 	}
 	if (cpus.count == 0)
-		return err_set(-ENOENT, "/sys/devices/system/cpu/online: cannot tell which CPUs there "
-					"are; is /sys mounted?");
+		return err_set(-ENOENT,
+			       "/sys/devices/system/cpu/online: cannot tell which CPUs there "
+			       "are; is /sys mounted?");
 	*ret = cpus.items;
 	*ret_count = cpus.count;
 	return 0;
@@ -321,7 +323,8 @@ static int rings_open(struct perfring *ring, const struct capture_target *target
 		return err;
 	for (size_t i = 0; target->cpus && i < target->cpu_count; i++)
 		if (!cpu_listed(online, count, target->cpus[i]))
-			return err_set(-ENODEV, "CPU %d is not there or not online", target->cpus[i]);
+			return err_set(-ENODEV, "CPU %d is not there or not online",
+				       target->cpus[i]);
 	ring->rings = mem_zalloc(count * sizeof(*ring->rings));
 	for (size_t i = 0; i < count; i++) {
 		struct ring *cpu = &ring->rings[ring->ring_count];
@@ -559,7 +562,9 @@ static uint64_t lost_silently(const struct perfring *ring)
 static int losses_tell(struct perfring *ring, uint64_t time, event_fn fn, void *ctx)
 {
 	uint64_t silent = ring->disabled ? lost_silently(ring) : 0;
-	struct event event = { .kind = EVENT_LOST, .time = time, .lost = ring->unreadable + silent };
+	struct event event = { .kind = EVENT_LOST,
+			       .time = time,
+			       .lost = ring->unreadable + silent };
 
 	ring->lost += silent;
 	ring->unreadable = 0;

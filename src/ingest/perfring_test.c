@@ -43,11 +43,12 @@ static void sample_note(struct seen *seen, const struct event *event)
 	struct loadmap_mapping unused;
 
 	seen->samples++;
-	seen->with_stack += sample->stack.address == sample->registers.sp && sample->stack.size >= 64;
+	seen->with_stack += sample->stack.address == sample->registers.sp &&
+			    sample->stack.size >= 64;
 	if (seen->map)
-		seen->in_code += loadmap_find(seen->map,
-					      loadmap_process_at(seen->map, event->pid, event->time),
-					      sample->registers.ip, event->time, &unused);
+		seen->in_code += loadmap_find(
+			seen->map, loadmap_process_at(seen->map, event->pid, event->time),
+			sample->registers.ip, event->time, &unused);
 }
 
 static int note(void *ctx, const struct event *event)
@@ -191,7 +192,8 @@ static struct said said(const char *text, const char *what)
 
 	assert_non_null(line);
 	assert_int_equal(sscanf(line + strlen(what), " %lu %lx %ld", &found.time, &found.address,
-				&found.number), 3);
+				&found.number),
+			 3);
 	return found;
 }
 
@@ -449,7 +451,8 @@ static void refusal_names_the_setting(void **state)
 static void wrong_options_are_refused(void **state)
 {
 	struct perfring_options odd = { .pages = 3 }, stack = { .stack_bytes = 12 };
-	struct perfring_options cpu = { .target = { .cpus = (const int[]){ 100000 }, .cpu_count = 1 } };
+	struct perfring_options cpu = { .target = { .cpus = (const int[]){ 100000 },
+						    .cpu_count = 1 } };
 	struct perfring_options gone = { .target = { .tids = (const pid_t[]){ 0x3ffffff },
 						     .tid_count = 1 } };
 	struct perfring *ring = NULL;

@@ -34,7 +34,8 @@ static void *renamed(void *unused)
 
 static void library_use(const char *path)
 {
-	void *library = dlopen(path, RTLD_NOW), *symbol = library ? dlsym(library, "dso_answer") : NULL;
+	void *library = dlopen(path, RTLD_NOW),
+	     *symbol = library ? dlsym(library, "dso_answer") : NULL;
 	struct link_map *map = NULL;
 
 	if (!symbol || dlinfo(library, RTLD_DI_LINKMAP, &map))
@@ -54,7 +55,8 @@ static int do_all(const char *path)
 	library_use(path);
 	pthread_create(&thread, NULL, renamed, NULL);
 	pthread_join(thread, NULL);
-	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0);
 	say("page", (uintptr_t)page, 0);
 	fflush(stdout);
 	child = fork();
@@ -103,6 +105,6 @@ int main(int argc, char **argv)
 	if (strcmp(argv[1], "all") == 0)
 		return do_all(argv[2]);
 	if (strcmp(argv[1], "threads") == 0)
-		return do_threads(atoi(argv[2]));
-	return do_spin(atol(argv[2]));
+		return do_threads((int)strtol(argv[2], NULL, 10));
+	return do_spin(strtol(argv[2], NULL, 10));
 }

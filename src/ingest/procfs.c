@@ -180,8 +180,9 @@ static char *cgroup_choose(char *text)
 static int identity_tell(pid_t pid, uint64_t time, const char *status, event_fn fn, void *ctx)
 {
 	struct strbuf groups = {};
-	struct event event = { .kind = EVENT_IDENTITY, .pid = (uint32_t)pid, .tid = (uint32_t)pid,
-			       .time = time };
+	struct event event = {
+		.kind = EVENT_IDENTITY, .pid = (uint32_t)pid, .tid = (uint32_t)pid, .time = time
+	};
 	struct event_identity *identity = &event.identity;
 	const char *parent = status_field(status, "PPid");
 	char path[64];
@@ -267,8 +268,9 @@ static void exe_read(pid_t pid, char *ret, size_t size)
 int procfs_mappings(pid_t pid, uint64_t time, event_fn fn, void *ctx)
 {
 	struct strbuf maps = {};
-	struct event event = { .kind = EVENT_MMAP, .pid = (uint32_t)pid, .tid = (uint32_t)pid,
-			       .time = time };
+	struct event event = {
+		.kind = EVENT_MMAP, .pid = (uint32_t)pid, .tid = (uint32_t)pid, .time = time
+	};
 	ARRAY(struct event_mmap) found = {};
 	char path[PATH_MAX], *save = NULL;
 	int err = 0;
@@ -320,8 +322,10 @@ static int threads_tell(pid_t pid, uint64_t time, event_fn fn, void *ctx)
 	if (procfs_threads(pid, &tids, &count))
 		return 0;
 	for (size_t i = 0; !err && i < count; i++) {
-		struct event event = { .kind = EVENT_FORK, .pid = (uint32_t)pid,
-				       .tid = (uint32_t)tids[i], .time = time };
+		struct event event = { .kind = EVENT_FORK,
+				       .pid = (uint32_t)pid,
+				       .tid = (uint32_t)tids[i],
+				       .time = time };
 		char comm[PROCFS_COMM_MAX];
 
 		if (tids[i] == pid || !procfs_comm(pid, tids[i], comm))
@@ -338,8 +342,9 @@ static int threads_tell(pid_t pid, uint64_t time, event_fn fn, void *ctx)
 
 static int leader_tell(pid_t pid, uint64_t time, const char *status, event_fn fn, void *ctx)
 {
-	struct event event = { .kind = EVENT_FORK, .pid = (uint32_t)pid, .tid = (uint32_t)pid,
-			       .time = time };
+	struct event event = {
+		.kind = EVENT_FORK, .pid = (uint32_t)pid, .tid = (uint32_t)pid, .time = time
+	};
 	const char *parent = status_field(status, "PPid");
 	char comm[PROCFS_COMM_MAX] = "";
 	int err;

@@ -121,7 +121,8 @@ static int segment_check(struct dl_phdr_info *info, size_t size, void *ctx)
 		array_each(&seen->events, event)
 			found |= event->kind == EVENT_MMAP && event->mmap.start <= start &&
 				 start < event->mmap.end &&
-				 start - event->mmap.start + event->mmap.offset == segment->p_offset;
+				 start - event->mmap.start + event->mmap.offset ==
+					 segment->p_offset;
 		if (!found)
 			fail_msg("segment of %s at %lx was not told", info->dlpi_name, (long)start);
 	}
@@ -322,6 +323,7 @@ static void with_strange_path(void)
 static void strange_path_comes_as_it_is(void **state)
 {
 	struct seen seen = {};
+	char deleted[300];
 	size_t found = 0;
 	pid_t child;
 	int fd;
@@ -338,11 +340,11 @@ static void strange_path_comes_as_it_is(void **state)
 	assert_int_equal(found, 1);
 	seen_deinit(&seen);
 	unlink(strange_path);
-	strcat(strange_path, " (deleted)");
+	snprintf(deleted, sizeof(deleted), "%s (deleted)", strange_path);
 	assert_int_equal(procfs_mappings(child, TIME, note, &seen), 0);
 	child_stop(child);
 	array_each(&seen.events, event)
-		found += strcmp(event->mmap.path, strange_path) == 0;
+		found += strcmp(event->mmap.path, deleted) == 0;
 	assert_int_equal(found, 2);
 	seen_deinit(&seen);
 }
