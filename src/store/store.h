@@ -43,12 +43,12 @@ struct store_thread {
 };
 
 #define MODULE_KINDS(X)                                                                            \
-	X(ELF, "elf")       /* a mapped ELF file; addresses are its own (p_vaddr) */               \
+	X(ELF, "elf") /* a mapped ELF file; addresses are its own (p_vaddr) */                     \
 	X(KERNEL, "kernel") /* vmlinux and kernel modules; addresses as run */                     \
-	X(VDSO, "vdso")     /* addresses are its own */                                            \
-	X(JIT, "jit")       /* named by a /tmp/perf-PID.map; one module per process; as run */     \
-	X(ANON, "anon")     /* executable memory without a file; as run */                         \
-	X(MARK, "mark")     /* not code: entries such as "[stack cut: ...]"; address = enum value */
+	X(VDSO, "vdso") /* addresses are its own */                                                \
+	X(JIT, "jit") /* named by a /tmp/perf-PID.map; one module per process; as run */           \
+	X(ANON, "anon") /* executable memory without a file; as run */                             \
+	X(MARK, "mark") /* not code: entries such as "[stack cut: ...]"; address = enum value */
 
 enum module_kind {
 #define X(name, text) MODULE_##name,
