@@ -588,7 +588,7 @@ static void annotate_finds_by_name_then_by_pattern(void **state)
 	assert_int_equal(matches[0].samples, 550);
 	free(matches);
 	annotate_find(profile, &filter, "a", &matches, &count, &exact, &inlined);
-	assert_int_equal(count, 4); /* parse (145, clamp in it), main, do_syscall, the mark */
+	assert_int_equal(count, 3); /* parse (145, clamp in it), main, do_syscall */
 	assert_int_equal(matches[0].samples, 145);
 	assert_false(exact);
 	assert_true(inlined);

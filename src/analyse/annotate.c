@@ -66,7 +66,8 @@ void annotate_find(const struct profile *profile, const struct filter *filter, c
 		bool exact = is_called(symbol, name);
 
 		if ((!exact && (*ret_exact || !is_like(symbol, name))) ||
-		    !filter_module(filter, profile, symbol->module))
+		    !filter_module(filter, profile, symbol->module) ||
+		    profile->modules[symbol->module].kind == MODULE_MARK)
 			continue;
 		*ret_inlined |= symbol->inlined;
 		if (symbol->inlined)
@@ -81,11 +82,12 @@ void annotate_find(const struct profile *profile, const struct filter *filter, c
 	*ret_count = count;
 }
 
-enum { A_SELF, A_SHARE, A_ADDRESS, A_TEXT, A_FILE, A_LINE, A_COLUMNS };
+enum { A_SELF, A_SHARE, A_PART, A_ADDRESS, A_TEXT, A_FILE, A_LINE, A_COLUMNS };
 
 static const struct column annotate_columns[] = {
 	[A_SELF] = { "self", "Self", COLUMN_COUNT },
 	[A_SHARE] = { "share", "Self%", COLUMN_SHARE },
+	[A_PART] = { "part", "Part", COLUMN_SHARE },
 	[A_ADDRESS] = { "address", "Address", COLUMN_ADDRESS },
 	[A_TEXT] = { "text", "Instruction", COLUMN_TEXT, .elastic = true },
 	[A_FILE] = { "file", "", COLUMN_TEXT, COLUMN_DATA },
@@ -107,6 +109,9 @@ struct annotation {
 	struct hit *hits; /* by address */
 	size_t hit_count;
 	size_t next_hit;
+	uint64_t whole; /* samples in the function */
+	ZydisDecoder decoder;
+	ZydisFormatter formatter;
 	struct map names; /* address in the module to symbol, for call targets */
 };
 
@@ -126,10 +131,13 @@ static void hits_collect(struct annotation *annotation)
 	for (size_t i = 1; i < profile->stack_count; i++)
 		counts[profile->stacks[i].location] += forest->own[i];
 	annotation->hits = mem_alloc((profile->location_count + 1) * sizeof(*annotation->hits));
-	for (uint32_t i = 1; i < profile->location_count; i++)
-		if (location_owner(forest, i) == annotation->request->symbol)
-			annotation->hits[annotation->hit_count++] =
-				(struct hit){ profile->locations[i].address, counts[i], i };
+	for (uint32_t i = 1; i < profile->location_count; i++) {
+		if (location_owner(forest, i) != annotation->request->symbol)
+			continue;
+		annotation->hits[annotation->hit_count++] =
+			(struct hit){ profile->locations[i].address, counts[i], i };
+		annotation->whole += counts[i];
+	}
 	qsort(annotation->hits, annotation->hit_count, sizeof(*annotation->hits), hit_order);
 }
 
@@ -143,18 +151,35 @@ static void names_collect(struct annotation *annotation)
 			*map_at(&annotation->names, profile->symbols[i].address, NULL) = i;
 }
 
-/* " <name>" for a direct call or jump to the start of a function that the profile knows. */
-static const char *target_text(struct annotation *annotation,
-			       const ZydisDisassembledInstruction *instruction)
+static void disassembler_init(struct annotation *annotation)
 {
-	const ZydisDecodedOperand *operand = &instruction->operands[0];
+	static const ZydisFormatterProperty paddings[] = {
+		ZYDIS_FORMATTER_PROP_ADDR_PADDING_ABSOLUTE,
+		ZYDIS_FORMATTER_PROP_ADDR_PADDING_RELATIVE,
+		ZYDIS_FORMATTER_PROP_DISP_PADDING,
+		ZYDIS_FORMATTER_PROP_IMM_PADDING,
+	};
+	bool att = annotation->request->att;
+
+	ZydisDecoderInit(&annotation->decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	ZydisFormatterInit(&annotation->formatter,
+			   att ? ZYDIS_FORMATTER_STYLE_ATT : ZYDIS_FORMATTER_STYLE_INTEL);
+	for (size_t i = 0; i < sizeof(paddings) / sizeof(paddings[0]); i++)
+		ZydisFormatterSetProperty(&annotation->formatter, paddings[i],
+					  ZYDIS_PADDING_DISABLED);
+}
+
+/* " <name>" for a direct call or jump to the start of a function that the profile knows. */
+static const char *target_text(struct annotation *annotation, uint64_t address,
+			       const ZydisDecodedInstruction *instruction,
+			       const ZydisDecodedOperand *operand)
+{
 	const uint64_t *symbol;
 	ZyanU64 target;
 
-	if (!instruction->info.operand_count_visible ||
-	    operand->type != ZYDIS_OPERAND_TYPE_IMMEDIATE || !operand->imm.is_relative ||
-	    ZYAN_FAILED(ZydisCalcAbsoluteAddress(&instruction->info, operand,
-						 instruction->runtime_address, &target)))
+	if (!instruction->operand_count_visible || operand->type != ZYDIS_OPERAND_TYPE_IMMEDIATE ||
+	    !operand->imm.is_relative ||
+	    ZYAN_FAILED(ZydisCalcAbsoluteAddress(instruction, operand, address, &target)))
 		return "";
 	symbol = map_find(&annotation->names, target);
 	if (!symbol)
@@ -168,20 +193,23 @@ static size_t instruction_text(struct annotation *annotation, size_t offset, con
 {
 	const struct annotate_request *request = annotation->request;
 	uint64_t address = annotation->profile->symbols[request->symbol].address + offset;
-	ZydisDisassembledInstruction instruction;
-	ZyanStatus status;
+	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+	ZydisDecodedInstruction instruction;
+	char text[256];
 
-	status = (request->att ? ZydisDisassembleATT : ZydisDisassembleIntel)(
-		ZYDIS_MACHINE_MODE_LONG_64, address, request->code + offset, request->size - offset,
-		&instruction);
-	if (ZYAN_FAILED(status)) {
+	if (ZYAN_FAILED(ZydisDecoderDecodeFull(&annotation->decoder, request->code + offset,
+					       request->size - offset, &instruction, operands)) ||
+	    ZYAN_FAILED(ZydisFormatterFormatInstruction(&annotation->formatter, &instruction,
+							operands, instruction.operand_count_visible,
+							text, sizeof(text), address, NULL))) {
 		*ret = table_own(annotation->table,
 				 mem_printf(".byte 0x%02x", request->code[offset]));
 		return 1;
 	}
-	*ret = table_own(annotation->table, mem_printf("%s%s", instruction.text,
-						       target_text(annotation, &instruction)));
-	return instruction.info.length;
+	*ret = table_own(annotation->table,
+			 mem_printf("%s%s", text,
+				    target_text(annotation, address, &instruction, operands)));
+	return instruction.length;
 }
 
 static void place_fill(struct cell *row, const char *file, uint32_t line)
@@ -218,6 +246,7 @@ static void row_fill(struct annotation *annotation, uint64_t address, uint64_t e
 	}
 	row[A_SELF] = cell_number(self);
 	row[A_SHARE] = cell_real(share_of(self, profile->seen));
+	row[A_PART] = cell_real(share_of(self, annotation->whole));
 	row[A_ADDRESS] = cell_number(address);
 	row[A_TEXT] = cell_text(text);
 	place_fill(row, file, line);
@@ -261,6 +290,7 @@ struct table *annotate(const struct profile *profile, const struct annotate_requ
 	table_totals_set(annotation.table, profile, annotation.forest->selected);
 	hits_collect(&annotation);
 	names_collect(&annotation);
+	disassembler_init(&annotation);
 	rows_add(&annotation);
 	map_deinit(&annotation.names);
 	free(annotation.hits);
@@ -305,7 +335,7 @@ struct table *annotate_interleave(const struct table *table, annotate_source_fn 
 		row = table_row_add(people);
 		memcpy(row, from, table->column_count * sizeof(*row));
 		if (row[A_SELF].number == 0)
-			row[A_SELF] = row[A_SHARE] = (struct cell){};
+			row[A_SELF] = row[A_SHARE] = row[A_PART] = (struct cell){};
 		row[A_TEXT] = cell_text(table_own(people, mem_printf("    %s", from[A_TEXT].text)));
 	}
 	return people;

@@ -60,20 +60,21 @@ bool filter_has_code(const struct filter *filter)
 	return filter->symbols.count || filter->modules.count;
 }
 
-static bool number_in(const int64_t *numbers, size_t count, int64_t number)
+static bool number_in(const struct filter_numbers *numbers, int64_t number)
 {
-	for (size_t i = 0; i < count; i++)
-		if (numbers[i] == number)
+	for (size_t i = 0; i < numbers->count; i++)
+		if (numbers->items[i] == number)
 			return true;
-	return count == 0;
+	return numbers->count == 0;
 }
 
-static bool name_in(const char *const *patterns, size_t count, const char *name, const char *other)
+static bool name_in(const struct filter_patterns *patterns, const char *name, const char *other)
 {
-	for (size_t i = 0; i < count; i++)
-		if (pattern_match(patterns[i], name) || pattern_match(patterns[i], other))
+	for (size_t i = 0; i < patterns->count; i++)
+		if (pattern_match(patterns->items[i], name) ||
+		    pattern_match(patterns->items[i], other))
 			return true;
-	return count == 0;
+	return patterns->count == 0;
 }
 
 bool filter_thread(const struct filter *filter, const struct profile *profile, uint32_t thread)
@@ -83,10 +84,9 @@ bool filter_thread(const struct filter *filter, const struct profile *profile, u
 	const char *comm = row->comm ? row->comm : "";
 	const char *process_comm = process->comm ? process->comm : "";
 
-	return number_in(filter->pids.items, filter->pids.count, process->pid) &&
-	       number_in(filter->tids.items, filter->tids.count, row->tid) &&
-	       number_in(filter->uids.items, filter->uids.count, process->uid) &&
-	       name_in(filter->comms.items, filter->comms.count, comm, process_comm);
+	return number_in(&filter->pids, process->pid) && number_in(&filter->tids, row->tid) &&
+	       number_in(&filter->uids, process->uid) &&
+	       name_in(&filter->comms, comm, process_comm);
 }
 
 bool filter_symbol(const struct filter *filter, const struct profile *profile, uint32_t symbol)
@@ -94,8 +94,7 @@ bool filter_symbol(const struct filter *filter, const struct profile *profile, u
 	const char *name = name_of_symbol(profile, symbol);
 	const char *linkage = symbol ? profile->symbols[symbol].linkage : NULL;
 
-	return name_in(filter->symbols.items, filter->symbols.count, name,
-		       linkage ? linkage : name);
+	return name_in(&filter->symbols, name, linkage ? linkage : name);
 }
 
 bool filter_module(const struct filter *filter, const struct profile *profile, uint32_t module)
@@ -103,5 +102,5 @@ bool filter_module(const struct filter *filter, const struct profile *profile, u
 	const char *path = module ? profile->modules[module].path : NULL;
 	const char *name = name_of_module(profile, module);
 
-	return name_in(filter->modules.items, filter->modules.count, name, path ? path : name);
+	return name_in(&filter->modules, name, path ? path : name);
 }

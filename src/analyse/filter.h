@@ -15,13 +15,21 @@
 #include "base/array.h"
 #include "store/profile.h"
 
+struct filter_numbers {
+	int64_t *items;
+	size_t count, capacity;
+};
+
+struct filter_patterns {
+	const char **items;
+	size_t count, capacity;
+};
+
 struct filter {
-	ARRAY(int64_t) pids;
-	ARRAY(int64_t) tids;
-	ARRAY(int64_t) uids;
-	ARRAY(const char *) comms; /* thread's name or its process's */
-	ARRAY(const char *) symbols; /* name as shown, or linkage name */
-	ARRAY(const char *) modules; /* path, or its last part */
+	struct filter_numbers pids, tids, uids;
+	struct filter_patterns comms; /* thread's name or its process's */
+	struct filter_patterns symbols; /* name as shown, or linkage name */
+	struct filter_patterns modules; /* path, or its last part */
 };
 
 void filter_deinit(struct filter *filter);

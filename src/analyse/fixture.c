@@ -245,7 +245,7 @@ const struct profile *fixture_demo(struct fixture *f)
 	fixture_meta(f, "event", "cpu-clock");
 	fixture_meta(f, "period", "1000000");
 	fixture_meta(f, "started", "1700000000000000000");
-	fixture_meta(f, "duration", "1000000000");
+	fixture_meta(f, "duration_ns", "1000000000");
 	return fixture_finish(f);
 }
 

@@ -5,4 +5,4 @@
 #define META_EVENT "event" /* "cpu-clock", "cycles", "instructions" */
 #define META_PERIOD "period" /* mean interval: ns for cpu-clock, events otherwise */
 #define META_STARTED "started" /* ns since 1970 */
-#define META_DURATION "duration" /* ns */
+#define META_DURATION "duration_ns" /* ns */

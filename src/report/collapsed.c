@@ -135,11 +135,12 @@ static void samples_add(struct collapse *collapse, const struct export_options *
 	}
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		const struct profile_sample *sample = &profile->samples[i];
+		uint32_t place;
 
-		if (threads[sample->thread] && collapse->forest->own[sample->stack])
-			collapse->trie
-				.items[stack_place(collapse, comms[sample->thread], sample->stack)]
-				.count += sample->count;
+		if (!threads[sample->thread] || !collapse->forest->own[sample->stack])
+			continue;
+		place = stack_place(collapse, comms[sample->thread], sample->stack);
+		collapse->trie.items[place].count += sample->count;
 	}
 }
 

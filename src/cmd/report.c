@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* assay report: a profile as one of the views. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "analyse/views.h"
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "cmd/cmd.h"
+#include "cmd/view_options.h"
+
+enum { OPTION_BOTTOM_UP = VIEW_OWN };
+
+static const struct option long_options[] = {
+	VIEW_FILE_OPTIONS,
+	VIEW_SHOW_OPTIONS,
+	VIEW_FILTER_OPTIONS,
+	VIEW_ROW_OPTIONS,
+	{ "bottom-up", no_argument, NULL, OPTION_BOTTOM_UP },
+	{ "inverted", no_argument, NULL, OPTION_BOTTOM_UP },
+	{},
+};
+
+static void usage_print(void)
+{
+	fputs("usage: assay report [VIEW] [options]\n\n", stdout);
+	for (const struct view *view = views; view->name; view++)
+		printf("  %-20s %s%s\n", view->name, view->summary,
+		       view == views ? " (default)" : "");
+	fputs("\n" VIEW_ROW_HELP "                       (tree and callgraph: 0.5% unless given)\n"
+	      "      --bottom-up      tree: from the running function to its "
+	      "callers\n" VIEW_FILTER_HELP VIEW_SHOW_HELP VIEW_FILE_HELP
+	      "\nEvery percentage is of the samples seen, those lost included.\n",
+	      stdout);
+}
+
+static int view_choose(int argc, char **argv, const struct view **ret)
+{
+	struct strbuf names = {};
+
+	*ret = optind < argc ? view_find(argv[optind]) : &views[0];
+	if (*ret && argc - optind <= 1)
+		return 0;
+	for (const struct view *view = views; view->name; view++)
+		strbuf_printf(&names, "%s%s", view == views ? "" : ", ", view->name);
+	if (!*ret)
+		err_set(-EINVAL, "'%s' is not a view; there are %s", argv[optind],
+			strbuf_text(&names));
+	else
+		err_set(-EINVAL, "'%s' is one argument too many", argv[optind + 1]);
+	strbuf_deinit(&names);
+	return -EINVAL;
+}
+
+int cmd_report(int argc, char **argv)
+{
+	AUTO(view_options_deinit) struct view_options options = VIEW_OPTIONS_INIT;
+	AUTO(profile_destroy_auto) struct profile *profile = NULL;
+	AUTO(table_destroy_auto) struct table *table = NULL;
+	const struct view *view;
+	int option, err;
+
+	while ((option = view_options_next(&options, argc, argv, long_options)) != -1) {
+		if (option == '?')
+			return view_usage_error("report");
+		options.request.bottom_up = true;
+	}
+	if (options.help) {
+		usage_print();
+		return EXIT_DONE;
+	}
+	if (view_choose(argc, argv, &view))
+		return view_usage_error("report");
+	if (view_profile_load(options.input, &profile))
+		return view_failure();
+	err = view_run(view, profile, &options.request, &table);
+	if (err == -EINVAL)
+		return view_usage_error("report");
+	if (err || view_table_print(&options, table))
+		return view_failure();
+	return EXIT_DONE;
+}
