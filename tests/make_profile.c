@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Writes a profile of a recording that never was, through the same calls as the collector: for tests and benches that
- * need a large one without recording for an hour.
+ * Writes a profile of a recording that never was, through the same calls as the collector: for
+ * tests and benches that need a large one without recording for an hour.
  *
- *	make_profile -o FILE [--seconds N] [--hz N] [--cpus N] [--processes N] [--stacks N] [--symbols N] [--seed N]
+ *	make_profile -o FILE [--seconds N] [--hz N] [--cpus N] [--processes N] [--stacks N]
+ *		     [--symbols N] [--seed N]
  *
- * Stacks are grown like branches: a new one leaves an older one of the same process at a random depth and goes its
- * own way to a depth between 10 and 60. Each call site calls one function. How often a stack is sampled follows Zipf's law. As in a recording, a stack
- * gets its ids when it is sampled first, each half second ends with a commit, and names come last.
+ * Stacks are grown like branches: a new one leaves an older one of the same process at a random
+ * depth and goes its own way to a depth between 10 and 60. Each call site calls one function. How
+ * often a stack is sampled follows Zipf's law. As in a recording, a stack gets its ids when it is
+ * sampled first, each half second ends with a commit, and names come last.
  */
 #include <getopt.h>
 #include <inttypes.h>

@@ -2,22 +2,24 @@
 /*
  * The profile as a file.
  *
- * A profile begins its life as the image of an empty database, written beside its place and renamed into it, so that
- * there is no moment at which path names something that is neither nothing nor a profile. From then on SQLite owns it: write-ahead log while it is
- * recorded, a single file once it is finished.
+ * A profile begins its life as the image of an empty database, written beside its place and renamed
+ * into it, so that there is no moment at which path names something that is neither nothing nor a
+ * profile. From then on SQLite owns it: write-ahead log while it is recorded, a single file once it
+ * is finished.
  *
  * To read, three ways are tried, each only after the one before has been refused:
  *
- *	read only		the usual one; SQLite reads the -wal of a running or killed collector too
+ *	read only		the usual one; SQLite reads the -wal of a collector too
  *	read and write		a crash left a journal that has to be rolled back first
- *	read only, no locks	the directory cannot be written, so that SQLite cannot make its -shm; the index of
- *				the log is then kept in memory (SQLite does so for an exclusive connection)
+ *	read only, no locks	the directory cannot be written, so SQLite cannot make its -shm; the
+ *				index of the log is then kept in memory (SQLite does so for an
+ *				exclusive connection)
  *
  * Invariants
- * 1. The application id and the version are in the main file, never only in its log: the first bytes can be judged
- *    without SQLite.
- * 2. No statement runs on a table whose definition differs from ours: a hostile file cannot put a view, a virtual
- *    table or a trigger in the place of a table.
+ * 1. The application id and the version are in the main file, never only in its log: the first
+ *    bytes can be judged without SQLite.
+ * 2. No statement runs on a table whose definition differs from ours: a hostile file cannot put a
+ *    view, a virtual table or a trigger in the place of a table.
  */
 #include "store/container.h"
 
@@ -35,7 +37,10 @@
 
 static const char sqlite_magic[] = "SQLite format 3"; /* with its NUL */
 
-/* Byte offsets in the header; https://www.sqlite.org/fileformat.html section 1.3. Numbers are big-endian. */
+/*
+ * Byte offsets in the header; https://www.sqlite.org/fileformat.html section 1.3. Numbers are
+ * big-endian.
+ */
 enum {
 	HEADER_SIZE = 100,
 	HEADER_PAGE_SIZE = 16,
@@ -161,7 +166,10 @@ static bool companion_has_bytes(const char *path, const char *suffix)
 	return stat(name, &info) == 0 && info.st_size > 0;
 }
 
-/* The number of pages is only valid while the two change counters agree, and a log may hold what the file lacks. */
+/*
+ * The number of pages is only valid while the two change counters agree, and a log may hold what
+ * the file lacks.
+ */
 static int header_check_size(const char *path, const uint8_t header[HEADER_SIZE], uint64_t size)
 {
 	uint32_t page_size = (uint32_t)header[HEADER_PAGE_SIZE] << 8 | header[HEADER_PAGE_SIZE + 1];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The profile as a file: what it is before anything in it is believed, and how SQLite opens it. Private to store/. */
+/*
+ * The profile as a file: what it is before anything in it is believed, and how SQLite opens it.
+ * Private to store/.
+ */
 #pragma once
 
 #include <sqlite3.h>
@@ -23,18 +26,19 @@ DEFINE_AUTO(sqlite3_stmt, sqlite3_finalize)
 	X("-journal")
 
 /*
- * Whether path is an Assay profile this Assay understands, by its first bytes. Each refusal has its own sentence:
- * -ENOENT, -EISDIR, -ENODATA (empty), -EINVAL (not SQLite, or not ours), -ENOTSUP (newer), -EBADMSG (truncated).
+ * Whether path is an Assay profile this Assay understands, by its first bytes. Each refusal has its
+ * own sentence: -ENOENT, -EISDIR, -ENODATA (empty), -EINVAL (not SQLite, or not ours), -ENOTSUP
+ * (newer), -EBADMSG (truncated).
  */
 int container_check(const char *path);
-/* The same for a file that is about to be replaced: any version, whole or not. -EINVAL: not ours. */
+/* The same for a file that is about to be replaced, in any version and state. -EINVAL: not ours. */
 int container_check_ours(const char *path, int fd);
 
 /* Both refuse what container_check() refuses, and tables that are not those of the schema. */
 int container_open_read(const char *path, sqlite3 **ret);
 int container_open_write(const char *path, sqlite3 **ret);
 
-/* A new profile at path, which must not exist: the schema and no rows, readable by its owner only. */
+/* A new profile at path, which must not exist: no rows, readable by its owner only. */
 int container_create(const char *path);
 /* Takes what a killed collector left in companions into the file itself. */
 int container_fold(const char *path);

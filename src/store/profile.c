@@ -2,19 +2,23 @@
 /*
  * Reads a profile into arrays, and believes nothing on the way.
  *
- * Each table is read once, in the order of its primary key, by a function that turns a row into an array element.
- * Tables come after the tables they refer to, so that a reference can be checked when it is met. All reads happen in
- * one transaction: with the collector still running, the result is the profile as of one commit.
+ * Each table is read once, in the order of its primary key, by a function that turns a row into an
+ * array element. Tables come after the tables they refer to, so that a reference can be checked
+ * when it is met. All reads happen in one transaction: with the collector still running, the result
+ * is the profile as of one commit.
  *
- * A file has no checksums, and a page may be linked from several places, so that even a small file could yield rows
- * without end. Hence:
+ * A file has no checksums, and a page may be linked from several places, so that even a small file
+ * could yield rows without end. Hence:
  *
- * 1. The keys of a table grow strictly. A row met twice ends the reading, and the number of rows is bounded by the
- *    size of the file.
- * 2. Array indexes are the ids of the file. Stacks and locations are dense. In the other tables ids may be missing
- *    (nothing refers to them); how much memory those take is bounded by GAP_MAX and GAP_FACTOR.
- * 3. Strings together take no more than twice the bytes of the file, however often an overflow page is shared.
- * 4. A reference names a row that is there. A stack's parent comes before it, and no process descends from itself.
+ * 1. The keys of a table grow strictly. A row met twice ends the reading, and the number of rows is
+ *    bounded by the size of the file.
+ * 2. Array indexes are the ids of the file. Stacks and locations are dense. In the other tables ids
+ *    may be missing (nothing refers to them); how much memory those take is bounded by GAP_MAX and
+ *    GAP_FACTOR.
+ * 3. Strings together take no more than twice the bytes of the file, however often an overflow page
+ *    is shared.
+ * 4. A reference names a row that is there. A stack's parent comes before it, and no process
+ *    descends from itself.
  */
 #include "store/profile.h"
 
@@ -27,6 +31,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "store/container.h"
+#include "store/store_private.h"
 
 enum {
 	GAP_MAX = 1 << 20, /* ids up to here are taken whatever is missing */
@@ -42,7 +47,10 @@ struct chunk {
 	char bytes[];
 };
 
-/* What goes wrong in a row is kept in `wrong` until the row has been read, so that the row functions need no ifs. */
+/*
+ * What goes wrong in a row is kept in `wrong` until the row has been read, so that the row
+ * functions need no ifs.
+ */
 struct reader {
 	struct profile *profile;
 	const char *path;
@@ -180,7 +188,10 @@ static uint32_t id_read(struct reader *reader)
 	return reader->wrong ? 0 : id;
 }
 
-/* What an array of that many entries was allocated for: a function of the count, so that it need not be kept. */
+/*
+ * What an array of that many entries was allocated for: a function of the count, so that it need
+ * not be kept.
+ */
 static size_t capacity_of(size_t array_count)
 {
 	return array_count ? (size_t)1 << (64 - __builtin_clzl((array_count - 1) | 7)) : 0;
@@ -209,19 +220,11 @@ static void *grow(void *array, size_t *array_count, size_t index, size_t size)
 
 static enum module_kind module_kind(struct reader *reader, int column)
 {
-	static const char *const kinds[] = {
-#define X(name, text) text,
-		MODULE_KINDS(X)
-#undef X
-	};
-	const char *name = (const char *)sqlite3_column_text(reader->row, column);
+	enum module_kind kind = MODULE_ANON;
 
-	for (int i = 0; name && i < MODULE_KIND_COUNT; i++) {
-		if (strcmp(kinds[i], name) == 0)
-			return (enum module_kind)i;
-	}
-	wrong(reader, "a module is of no known kind");
-	return MODULE_ANON;
+	if (!module_kind_find((const char *)sqlite3_column_text(reader->row, column), &kind))
+		wrong(reader, "a module is of no known kind");
+	return kind;
 }
 
 static void meta_read(struct reader *reader)
@@ -395,8 +398,8 @@ static void stack_end_read(struct reader *reader)
 }
 
 /*
- * In the order of reading. "not indexed" and "order by" the primary key together make SQLite walk the table itself,
- * whatever indexes somebody may have added.
+ * In the order of reading. "not indexed" and "order by" the primary key together make SQLite walk
+ * the table itself, whatever indexes somebody may have added.
  */
 #define TABLES(X)                                                                                  \
 	X(meta, "select key, value from meta not indexed order by key")                            \
@@ -455,7 +458,10 @@ static int tables_read(struct reader *reader)
 	return err;
 }
 
-/* Parents that were never written are unknown. Each process is walked from once, up to what was walked before. */
+/*
+ * Parents that were never written are unknown. Each process is walked from once, up to what was
+ * walked before.
+ */
 static int processes_check(struct reader *reader)
 {
 	struct profile *p = reader->profile;
@@ -526,7 +532,10 @@ static void arrays_begin(struct profile *p)
 	entry_at(p->stacks, p->stack_count, 0);
 }
 
-/* seen counts what the sampler saw. A killed collector may have said so last before its last samples. */
+/*
+ * seen counts what the sampler saw. A killed collector may have said so last before its last
+ * samples.
+ */
 static int totals_read(struct reader *reader)
 {
 	struct profile *p = reader->profile;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The profile file: reading side. A profile read into memory: arrays indexed by the ids of the file (entry 0
- * unused). Analyses are functions of this and give tables; they do no I/O.
+ * The profile file: reading side. A profile read into memory: arrays indexed by the ids of the file
+ * (entry 0 unused). Analyses are functions of this and give tables; they do no I/O.
  */
 #pragma once
 
@@ -106,13 +106,17 @@ struct profile {
 };
 
 /*
- * Reads and checks a file; every index in the result is in range and stacks come after their parents. Refuses, each with
- * its own sentence: no such file, not SQLite, not an Assay profile, written by a newer Assay, truncated or corrupt.
+ * Reads and checks a file; every index in the result is in range and stacks come after their
+ * parents. Refuses, each with its own sentence: no such file, not SQLite, not an Assay profile,
+ * written by a newer Assay, truncated or corrupt.
  */
 int profile_load(const char *path, struct profile **ret);
 void profile_destroy(struct profile *profile);
 DEFINE_AUTO(struct profile, profile_destroy)
 /* The value of a meta key, or NULL. */
 const char *profile_meta(const struct profile *profile, const char *key);
-/* The stored code bytes of a symbol, read from the file when asked; *ret is the caller's to free. -ENOENT: none. */
+/*
+ * The stored code bytes of a symbol, read from the file when asked; *ret is the caller's to free.
+ * -ENOENT: none.
+ */
 int profile_symbol_code(const char *path, uint32_t symbol, void **ret, size_t *ret_size);

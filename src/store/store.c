@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The life of a profile that is written: create or reopen, commit, finish. store_rows.c writes its rows. */
+/*
+ * The life of a profile that is written: create or reopen, commit, finish. store_rows.c writes its
+ * rows.
+ */
 #include "store/store.h"
 
 #include <errno.h>
@@ -16,8 +19,8 @@
 #include "store/store_private.h"
 
 /*
- * The log lets readers in while the collector writes, and turns a commit into one append. It is taken into the file
- * every 4000 pages (16 MB), the only time a write waits for the disk.
+ * The log lets readers in while the collector writes, and turns a commit into one append. It is
+ * taken into the file every 4000 pages (16 MB), the only time a write waits for the disk.
  */
 static const char recording_mode[] = "pragma journal_mode = wal; pragma synchronous = normal;"
 				     "pragma wal_autocheckpoint = 4000; pragma cache_size = -8192;"
@@ -31,7 +34,10 @@ static const char *const companions[] = {
 
 enum { COMPANION_COUNT = sizeof(companions) / sizeof(*companions) };
 
-/* File systems without locks give other errors than EWOULDBLOCK: there the writer goes on unprotected. */
+/*
+ * File systems without locks give other errors than EWOULDBLOCK: there the writer goes on
+ * unprotected.
+ */
 static int lock_take(const char *path, int *ret)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -67,8 +73,8 @@ static void companions_remove(const char *path)
 }
 
 /*
- * Folding first makes the old profile one file, so that one rename keeps all of it. What cannot be folded (it is
- * corrupt) moves with its companions.
+ * Folding first makes the old profile one file, so that one rename keeps all of it. What cannot be
+ * folded (it is corrupt) moves with its companions.
  */
 static int profile_keep(const char *path)
 {
@@ -252,7 +258,7 @@ int store_finish(struct store *store)
 	if ((err = store_totals_write(store)) || (err = store_meta_set(store, "finished", "1")) ||
 	    (err = transaction_end(store)))
 		return err;
-	/* Refused while somebody reads: the profile is whole all the same, with its log beside it. */
+	/* Refused while somebody reads: the profile is whole all the same, its log beside it. */
 	if (sqlite3_exec(store->db, "pragma journal_mode = delete", NULL, NULL, NULL) !=
 	    SQLITE_OK) {
 		if ((sqlite3_errcode(store->db) & 0xff) != SQLITE_BUSY)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The profile file: writing side. One SQLite file; docs/profile-format.md documents it table by table.
+ * The profile file: writing side. One SQLite file; docs/profile-format.md documents it table by
+ * table.
  *
  * The caller gives the ids (dense, from 1). Everything between two store_commit() calls is one
  * transaction. If the process dies, the file opens and holds all that was committed.
@@ -94,13 +95,13 @@ struct store_frame {
 };
 
 /*
- * An existing profile at path is kept as path.old, an empty file is replaced. -EEXIST: something else is there, and it
- * stays; -EBUSY: another collector is writing it.
+ * An existing profile at path is kept as path.old, an empty file is replaced. -EEXIST: something
+ * else is there, and it stays; -EBUSY: another collector is writing it.
  */
 int store_create(const char *path, struct store **ret);
 /*
- * Opens an unfinished profile (its collector was killed) to complete it. -EALREADY: it is finished; -EBUSY: its
- * collector is still running. Otherwise the refusals of profile_load().
+ * Opens an unfinished profile (its collector was killed) to complete it. -EALREADY: it is finished;
+ * -EBUSY: its collector is still running. Otherwise the refusals of profile_load().
  */
 int store_reopen(const char *path, struct store **ret);
 void store_destroy(struct store *store);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the writing side share. */
+/* What the files of store/ share. */
 #pragma once
 
 #include <sqlite3.h>
@@ -58,5 +58,7 @@ struct store {
 	sqlite3_stmt *statements[STATEMENT_COUNT];
 };
 
+/* false: text, which may be NULL, is none of MODULE_KINDS. */
+bool module_kind_find(const char *text, enum module_kind *ret);
 /* Fills stack_total: what each subtree of stacks was sampled. */
 int store_totals_write(struct store *store);

@@ -20,8 +20,8 @@ static const char *const module_kinds[] = {
 };
 
 /*
- * Binding: a row being filled from its first column on. SQLite's integers are signed, so that an address of the
- * kernel is stored as a negative number; casting back gives the same 64 bits.
+ * Binding: a row being filled from its first column on. SQLite's integers are signed, so that an
+ * address of the kernel is stored as a negative number; casting back gives the same 64 bits.
  */
 struct row {
 	struct store *store;
@@ -305,7 +305,7 @@ int store_unnamed_list(struct store *store, struct store_unnamed **ret, size_t *
 	return 0;
 }
 
-static bool kind_find(const char *text, enum module_kind *ret)
+bool module_kind_find(const char *text, enum module_kind *ret)
 {
 	for (int i = 0; text && i < MODULE_KIND_COUNT; i++) {
 		if (strcmp(text, module_kinds[i]) == 0) {
@@ -340,7 +340,7 @@ static int module_decode(struct store *store, struct module_id id, sqlite3_stmt 
 	struct store_module module = { .id = id };
 	const char *path = (const char *)sqlite3_column_text(get, 1);
 
-	if (!kind_find((const char *)sqlite3_column_text(get, 0), &module.kind) || !path)
+	if (!module_kind_find((const char *)sqlite3_column_text(get, 0), &module.kind) || !path)
 		return err_set(-EBADMSG, "%s: corrupt: module %u is of no known kind", store->path,
 			       id.v);
 	module.build_id = build_id_parse((const char *)sqlite3_column_text(get, 2));

@@ -558,7 +558,10 @@ static void assert_holds_batches(uint32_t at_least, uint32_t at_most)
 	profile_destroy(p);
 }
 
-/* Kills the writer after the ack of that batch and some microseconds more; the last batch it acknowledged. */
+/*
+ * Kills the writer after the ack of that batch and some microseconds more; the last batch it
+ * acknowledged.
+ */
 static uint32_t writer_kill(uint32_t batches, uint32_t after, useconds_t delay)
 {
 	uint32_t acknowledged = 0, n;
@@ -625,7 +628,10 @@ static void killed_while_finishing_loses_nothing(void **state)
 	}
 }
 
-/* Killed anywhere from its first instruction on: nothing or a profile, and the next recording starts. */
+/*
+ * Killed anywhere from its first instruction on: nothing or a profile, and the next recording
+ * starts.
+ */
 static void killed_creator_blocks_nothing(void **state)
 {
 	srandom(SEED);

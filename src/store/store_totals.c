@@ -2,9 +2,9 @@
 /*
  * How often each node of the tree of stacks was sampled, itself and everything called from it.
  *
- * SQL alone has to walk up from every sampled stack for this, which takes seconds in a long profile. Here it is one
- * pass: a node comes after its parent, so going from the last node to the first, each node's total is complete when
- * it is added to its parent's.
+ * SQL alone has to walk up from every sampled stack for this, which takes seconds in a long
+ * profile. Here it is one pass: a node comes after its parent, so going from the last node to the
+ * first, each node's total is complete when it is added to its parent's.
  */
 #include <errno.h>
 

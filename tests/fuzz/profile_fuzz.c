@@ -2,9 +2,9 @@
 /*
  * Profiles of any bytes: what loads is valid, whatever the file says.
  *
- * An input that begins as SQLite files do is taken as the file itself. Any other is damage to a good profile: groups
- * of four bytes, an offset of three and what is added to the byte there. The fuzzer so reaches behind SQLite's own
- * checks at once.
+ * An input that begins as SQLite files do is taken as the file itself. Any other is damage to a
+ * good profile: groups of four bytes, an offset of three and what is added to the byte there. The
+ * fuzzer so reaches behind SQLite's own checks at once.
  */
 #include <fcntl.h>
 #include <stdint.h>
