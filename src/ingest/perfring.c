@@ -97,7 +97,7 @@ static int open_failed(const struct perfring *ring, int code)
 		return err_set(-EACCES,
 			       "the kernel refuses to watch %s (kernel.perf_event_paranoid is %d); "
 			       "run as root, grant CAP_PERFMON, or set it to %d with sysctl",
-			       wide ? "all processes" : "this process", paranoia(), wide ? -1 : 2);
+			       wide ? "all processes" : "this process", paranoia(), wide ? 0 : 2);
 	case EMFILE:
 	case ENFILE:
 		return err_set(-code, "perf events: too many open files; raise ulimit -n");
