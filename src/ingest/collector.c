@@ -44,6 +44,7 @@
 
 enum {
 	ROUND_MS = 100,
+	FIRST_ROUND_MS = 5, /* doubled each time: a new command's tables are soon in the kernel */
 	ROUNDS_PER_COMMIT = 5,
 	PERF_STACK_BYTES = 16384, /* copied per sample without BPF */
 	STOP_PATIENCE_MS = 2000, /* for the command to end after we were told to stop */
@@ -686,11 +687,12 @@ static int wait_until(struct collector *collector, uint64_t time)
 static int collector_loop(struct collector *collector)
 {
 	uint64_t next = clock_monotonic();
-	unsigned int rounds = 0;
+	unsigned int rounds = 0, pause = FIRST_ROUND_MS;
 	int err = 0;
 
 	while (!err && !collector->done) {
-		next += ROUND_MS * (uint64_t)NS_PER_MS;
+		next += pause * (uint64_t)NS_PER_MS;
+		pause = pause < ROUND_MS / 2 ? pause * 2 : ROUND_MS;
 		while (!err && !collector->done && until(next) > 0) {
 			err = wait_until(collector, next);
 			if (!err && until(next) > 0 && !collector->done)

@@ -483,22 +483,26 @@ static __always_inline void identity_send_once(const struct subject *subject)
 	identity_send(subject->task, subject);
 }
 
-static __always_inline int count_add(void *map, const struct sample_key *key,
+static __always_inline void count_grow(struct sample_count *count, const struct subject *subject)
+{
+	__sync_fetch_and_add(&count->count, 1);
+	if (subject->in_kernel)
+		__sync_fetch_and_add(&count->kernel, 1);
+	count->last = subject->time;
+}
+
+static __always_inline int count_new(void *map, const struct sample_key *key,
 				     const struct subject *subject)
 {
-	struct sample_count *count = bpf_map_lookup_elem(map, key);
 	struct sample_count fresh = { .count = 1, .last = subject->time, .kernel = subject->in_kernel };
+	struct sample_count *count;
 
-	if (!count) {
-		if (!bpf_map_update_elem(map, key, &fresh, BPF_NOEXIST))
-			return 0;
-		count = bpf_map_lookup_elem(map, key); /* another CPU was first, or the map is full */
-		if (!count)
-			return -1;
-	}
-	__sync_fetch_and_add(&count->count, 1);
-	__sync_fetch_and_add(&count->kernel, subject->in_kernel);
-	count->last = subject->time;
+	if (!bpf_map_update_elem(map, key, &fresh, BPF_NOEXIST))
+		return 0;
+	count = bpf_map_lookup_elem(map, key); /* another CPU was first, or the map is full */
+	if (!count)
+		return -1;
+	count_grow(count, subject);
 	return 0;
 }
 
@@ -523,20 +527,25 @@ static __always_inline void stack_keep(struct sample_tally *tally, const struct 
 				  .image = subject->image,
 				  .tid = subject->tid,
 				  .end = walk->end };
-	__u32 one = 1;
+	__u32 active = counts_active & 1, one = 1;
+	struct sample_count *count;
 	int err;
 
+	count = active ? bpf_map_lookup_elem(&counts_1, &key) : bpf_map_lookup_elem(&counts_0, &key);
+	if (count) {
+		count_grow(count, subject);
+		tally->counted++;
+		return;
+	}
 	if (!bpf_map_lookup_elem(&stacks_sent, &key.hash)) {
+		identity_send_once(subject);
 		if (stack_send(subject, walk)) {
 			tally->lost[LOSS_RING_FULL]++;
 			return;
 		}
 		bpf_map_update_elem(&stacks_sent, &key.hash, &one, BPF_ANY);
 	}
-	if (counts_active & 1)
-		err = count_add(&counts_1, &key, subject);
-	else
-		err = count_add(&counts_0, &key, subject);
+	err = active ? count_new(&counts_1, &key, subject) : count_new(&counts_0, &key, subject);
 	if (err)
 		tally->lost[LOSS_COUNTS_FULL]++;
 	else
@@ -573,6 +582,7 @@ static __always_inline void dump_keep(struct sample_tally *tally, const struct s
 
 	if (!dump)
 		return;
+	identity_send_once(subject);
 	record_fill(&dump->dump.record, RECORD_DUMP, subject);
 	dump->dump.ip = walk->user_ip;
 	dump->dump.sp = copy.sp;
@@ -683,7 +693,7 @@ static long hash_kernel_step(__u32 index, struct walk **slot)
 }
 
 static __always_inline void walk_begin(struct walk *walk, const struct sample_image *image,
-				       __u32 kernel_count)
+				       __u32 euid, __u32 kernel_count)
 {
 	walk->tgid = image->tgid;
 	walk->cache = bpf_get_smp_processor_id() * ROW_CACHE_ENTRIES;
@@ -694,7 +704,8 @@ static __always_inline void walk_begin(struct walk *walk, const struct sample_im
 	walk->leaf = 1;
 	walk->unpublished = 0;
 	walk->end = STACK_END_TOO_DEEP;
-	walk->hash = mix(image->start ^ image->exec_id, image->tgid);
+	/* A change of user makes new hashes, and so a new identity record. */
+	walk->hash = mix(image->start ^ image->exec_id, (__u64)euid << 32 | image->tgid);
 }
 
 SEC("perf_event")
@@ -712,9 +723,8 @@ int sample(struct bpf_perf_event_data *ctx)
 	subject.ip = ctx->regs.rip;
 	subject.in_kernel = !(ctx->regs.cs & 3);
 	image_of(task, &subject.image);
-	identity_send_once(&subject);
 
-	walk_begin(walk, &subject.image, kernel_stack(ctx, &subject, walk));
+	walk_begin(walk, &subject.image, task->cred->euid.val, kernel_stack(ctx, &subject, walk));
 	if (subject.in_kernel)
 		bpf_loop(SAMPLE_KERNEL_DEPTH_MAX, hash_kernel_step, &walk, 0);
 	walk_user(ctx, walk, &subject);
