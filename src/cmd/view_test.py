@@ -554,7 +554,7 @@ class Usage(unittest.TestCase):
             with open(os.path.join(MAN, f"assay-{command}.1"), encoding="utf-8") as stream:
                 manual = stream.read()
             for option in re.findall(r"--[a-z-]+", text("help", command)):
-                self.assertRegex(manual, r"\.Fl -" + option[2:] + r"\b")
+                self.assertRegex(manual, r"\bFl -" + option[2:] + r"\b", command)
         with open(os.path.join(MAN, "assay.1"), encoding="utf-8") as stream:
             manual = stream.read()
         for command in self.COMMANDS:

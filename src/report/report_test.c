@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <jansson.h>
+#include <locale.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyse/fixture.h"
+#include "analyse/views.h"
+#include "base/map.h"
+#include "base/strbuf.h"
+#include "report/export.h"
+#include "report/protobuf.h"
+#include "report/report.h"
+#include "report/utf8.h"
+
+static void escaped_is(const char *text, const char *expected)
+{
+	struct strbuf buf = {};
+	size_t width = utf8_escape(&buf, text);
+
+	assert_string_equal(strbuf_text(&buf), expected);
+	assert_int_equal(width, utf8_width(expected));
+	strbuf_deinit(&buf);
+}
+
+static void escapes_what_a_terminal_would_act_on(void **state)
+{
+	escaped_is("plain", "plain");
+	escaped_is("\x1b[2J\x07\r\n\t", "\\x1b[2J\\x07\\x0d\\x0a\\x09");
+	escaped_is("\x7f", "\\x7f");
+	escaped_is("\xc2\x9b"
+		   "31m",
+		   "\\u009b31m"); /* the one-character CSI */
+	escaped_is("a\xe2\x80\xae"
+		   "b",
+		   "a\\u202eb");
+	escaped_is("gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f");
+	escaped_is("\xff\xc3", "\\xff\\xc3");
+}
+
+static void repaired_is(const char *text, const char *expected)
+{
+	struct strbuf buf = {};
+
+	utf8_repair(&buf, text);
+	assert_string_equal(strbuf_text(&buf), expected);
+	strbuf_deinit(&buf);
+}
+
+static void repairs_to_valid_utf8(void **state)
+{
+	repaired_is("\xe4\xb8\xad", "\xe4\xb8\xad");
+	repaired_is("\xc0\xaf", "\xef\xbf\xbd\xef\xbf\xbd"); /* overlong */
+	repaired_is("\xe0\x80\xaf", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+	repaired_is("\xed\xa0\x80x", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbdx"); /* surrogate */
+	repaired_is("\xf4\x90\x80\x80", "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd");
+	repaired_is("\xe4\xb8", "\xef\xbf\xbd\xef\xbf\xbd"); /* cut off */
+}
+
+static void shortened_is(const char *text, size_t width, const char *expected)
+{
+	struct strbuf buf = {};
+
+	utf8_shorten(&buf, text, width, "..");
+	assert_string_equal(strbuf_text(&buf), expected);
+	strbuf_deinit(&buf);
+}
+
+static void shortens_in_the_middle(void **state)
+{
+	shortened_is("abcdef", 6, "abcdef");
+	shortened_is("abcdefgh", 6, "ab..gh");
+	shortened_is("abcdefghi", 7, "abc..hi");
+	shortened_is("\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f\xc3\xa9", 4, "\xc3\xa4..\xc3\xa9");
+	shortened_is("abcdef", 2, "ab");
+	shortened_is("abcdef", 0, "");
+}
+
+static void varints(void **state)
+{
+	static const struct {
+		uint64_t value;
+		const char *bytes;
+		size_t size;
+	} cases[] = {
+		{ 0, "\0", 1 },
+		{ 127, "\x7f", 1 },
+		{ 300, "\xac\x02", 2 },
+		{ UINT64_MAX, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct strbuf buf = {};
+
+		protobuf_varint(&buf, cases[i].value);
+		assert_int_equal(buf.length, cases[i].size);
+		assert_memory_equal(buf.text, cases[i].bytes, buf.length);
+		strbuf_deinit(&buf);
+	}
+}
+
+/* Random bytes as every name: JSON must parse (jansson checks UTF-8), text must be free of control characters. */
+static void random_names_are_always_safe(void **state)
+{
+	uint64_t seed = 99;
+
+	for (int round = 0; round < 300; round++) {
+		struct fixture fixture;
+		struct table *table;
+		char name[24] = "", *text = NULL;
+		size_t size = 0;
+		FILE *file;
+		json_t *json;
+
+		for (size_t i = 0; i + 1 < sizeof(name); i++)
+			name[i] = (char)((seed = hash64(seed + 1)) % 255 + 1);
+		fixture_demo(&fixture);
+		fixture.symbols.items[1].name = name;
+		fixture.modules.items[1].name = name;
+		fixture.files.items[1] = name;
+		assert_int_equal(view_run(view_find("lines"), &fixture.profile,
+					  &(struct view_request){}, &table),
+				 0);
+		file = open_memstream(&text, &size);
+		report_json(table, file);
+		fclose(file);
+		json = json_loads(text, 0, NULL);
+		assert_non_null(json);
+		json_decref(json);
+		free(text);
+		file = open_memstream(&text, &size);
+		report_text(table, &(struct text_options){ .width = 70, .utf8 = true }, file);
+		fclose(file);
+		for (size_t i = 0; i < size; i++)
+			assert_true(text[i] == '\n' || (unsigned char)text[i] >= 0x20);
+		free(text);
+		table_destroy(table);
+		fixture_deinit(&fixture);
+	}
+}
+
+static void unaccounted_samples_are_said(void **state)
+{
+	struct fixture fixture;
+	struct table *table;
+	char *text = NULL;
+	size_t size;
+	FILE *file;
+
+	fixture_demo(&fixture);
+	fixture.profile.seen += 7;
+	assert_int_equal(view_run(view_find("functions"), &fixture.profile,
+				  &(struct view_request){}, &table),
+			 0);
+	file = open_memstream(&text, &size);
+	report_text(table, &(struct text_options){}, file);
+	fclose(file);
+	assert_non_null(strstr(text, "NOT ACCOUNTED FOR 7"));
+	free(text);
+	table_destroy(table);
+	fixture_deinit(&fixture);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(escapes_what_a_terminal_would_act_on),
+		cmocka_unit_test(repairs_to_valid_utf8),
+		cmocka_unit_test(shortens_in_the_middle),
+		cmocka_unit_test(varints),
+		cmocka_unit_test(random_names_are_always_safe),
+		cmocka_unit_test(unaccounted_samples_are_said),
+	};
+
+	setlocale(LC_CTYPE, "C.UTF-8");
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
