@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* In a thread; main waits for it. */
+#include <pthread.h>
+
+#include "place.h"
+
+APART static unsigned long inside(unsigned long a)
+{
+	place_stay();
+	return a + sink;
+}
+
+static void *work(void *argument)
+{
+	return (void *)(inside((unsigned long)argument) + sink);
+}
+
+int main(void)
+{
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, work, NULL);
+	pthread_join(thread, NULL);
+	return 0;
+}
