@@ -14,7 +14,8 @@
  *	BP	cfa = bp + cfa * 8
  *	PLT	cfa = sp + 8 + ((ip & 15) >= cfa ? 8 : 0)	(lazy binding stubs)
  *	DRAP	cfa = load(bp + bp * 8), caller's bp = load(bp)	(realigned stacks)
- *	REG	cfa = register(bp) + cfa * 8; leaf frames only: elsewhere the register is unknown
+ *	REG	cfa = register(bp & 15) + cfa * 8; leaf frames only: elsewhere the register is unknown. The caller's bp was
+ *		saved at cfa - n * 8, n being the upper four bits of bp; 0 says bp is unchanged.
  *	DEREF	cfa = load(sp + (cfa >> 3) * 8) + (cfa & 7) * 8	(hand-written cryptography)
  *	SIGNAL	ip, sp, bp are loaded from the ucontext at sp; the caller was interrupted, not calling
  *	HARD	a rule these tables cannot express: the walk stops here, counted
@@ -63,7 +64,7 @@ enum unwind_kind {
 struct unwind_row {
 	wire_u32 pc; /* offset from the module's lowest PT_LOAD address */
 	wire_u8 kind; /* enum unwind_kind */
-	wire_s8 bp; /* in words; meaning by kind; in REG rows the DWARF register number */
+	wire_s8 bp; /* in words; meaning by kind; in REG rows also the DWARF register number */
 	wire_s16 cfa; /* in words; meaning by kind */
 };
 
@@ -101,7 +102,7 @@ _Static_assert(sizeof(struct unwind_mapping) == 32, "read by BPF");
  */
 #define STACK_ENDS(X)                                                                              \
 	X(COMPLETE, "complete", "walked to its root")                                              \
-	X(NO_USER, "no_user", "kernel thread or exiting task: no user stack")                      \
+	X(NO_USER, "no_user", "kernel thread, exec or exit: no user stack")                      \
 	X(FRAME_POINTER, "frame_pointer", "frame-pointer chain broke where there is no table")     \
 	X(NO_MAPPING, "no_mapping", "return address lies in no executable mapping")                \
 	X(UNREADABLE, "unreadable", "stack memory was not present")                                \

@@ -48,7 +48,7 @@ struct mm_struct {
 struct task_struct {
 	int pid;
 	int tgid;
-	unsigned int flags;
+	unsigned int in_execve : 1;
 	unsigned long long start_boottime;
 	unsigned long long self_exec_id;
 	struct task_struct *group_leader;
