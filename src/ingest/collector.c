@@ -199,7 +199,11 @@ static int on_event(void *ctx, const struct event *event)
 			collector->user_lost[LOSS_KERNEL_LOST] += event->lost;
 		}
 		return 0;
-	case EVENT_THROTTLE:
+	case EVENT_THROTTLE: /* at least one */
+		if (!collector->sampler) {
+			collector->user_seen++;
+			collector->user_lost[LOSS_THROTTLED]++;
+		}
 		return 0;
 	case EVENT_FORK:
 		if (collector->publisher && event->pid != event->fork.ppid)
@@ -273,7 +277,9 @@ static int totals_store(struct collector *collector)
 	int err;
 
 	tally_get(collector, &tally);
-	err = store_seen_set(collector->store, samples_kept(collector->samples) + tally_lost(&tally));
+	err = loadmap_flush(collector->loadmap);
+	if (!err)
+		err = store_seen_set(collector->store, samples_kept(collector->samples) + tally_lost(&tally));
 	for (size_t i = 0; i < LOSS_COUNT && !err; i++)
 		if (tally.lost[i])
 			err = store_loss_set(collector->store, loss_names[i][0], loss_names[i][1],
@@ -473,15 +479,13 @@ static int ring_start(struct collector *collector)
 
 static int processes_learn(struct collector *collector)
 {
-	uint64_t now = clock_monotonic();
+	const uint64_t before = 0; /* they were there before the recording */
 	int err = 0;
 
 	if (collector->options->system_wide)
-		err = procfs_all(now, on_event, collector);
+		err = procfs_all(before, on_event, collector);
 	for (size_t i = 0; i < collector->options->pid_count && !err; i++)
-		err = procfs_process(collector->options->pids[i], now, on_event, collector);
-	if (!err && command_is_target(collector))
-		err = procfs_process(command_pid(collector->command), now, on_event, collector);
+		err = procfs_process(collector->options->pids[i], before, on_event, collector);
 	return err == -ESRCH ? 0 : err;
 }
 

@@ -41,13 +41,11 @@ void unmaps_note(struct unmaps *unmaps, uint32_t pid)
 	map_at(&unmaps->noted, pid, NULL);
 }
 
-static int on_event(void *ctx, const struct event *event)
+static int on_mapping(void *ctx, const struct event *event)
 {
 	struct unmaps *unmaps = ctx;
 
-	if (event->kind == EVENT_MMAP)
-		*array_push(&unmaps->current) =
-			(struct range){ event->mmap.start, event->mmap.end };
+	*array_push(&unmaps->current) = (struct range){ event->mmap.start, event->mmap.end };
 	return 0;
 }
 
@@ -66,7 +64,7 @@ static int process_check(struct unmaps *unmaps, uint32_t pid)
 	int err;
 
 	unmaps->current.count = 0;
-	err = procfs_process((pid_t)pid, now, on_event, unmaps);
+	err = procfs_mappings((pid_t)pid, now, on_mapping, unmaps);
 	if (err || !unmaps->current.count)
 		return 0; /* it ended */
 	process = loadmap_process_at(unmaps->loadmap, pid, now);
