@@ -261,10 +261,10 @@ static bool row_bp(const struct ehframe *frame, const struct cfi_rule *rule, str
 
 	if (row->kind == UNWIND_DRAP || rule->kind == CFI_UNSET || rule->kind == CFI_SAME)
 		return true;
-	if (row->kind == UNWIND_REG || !bp_offset(frame, rule, row, &offset) ||
-	    !words_fit(offset, INT8_MIN, -1, &words))
+	if (!bp_offset(frame, rule, row, &offset) ||
+	    !words_fit(offset, row->kind == UNWIND_REG ? -15 : INT8_MIN, -1, &words))
 		return false;
-	row->bp = (int8_t)words;
+	row->bp = (int8_t)(row->kind == UNWIND_REG ? row->bp | -words << 4 : words);
 	return true;
 }
 

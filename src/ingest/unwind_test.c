@@ -199,6 +199,8 @@ static void every_kind_of_cfa_has_its_row(void **state)
 	EXPECT_RULE(BYTES(DEF_CFA(7, 64)), UNWIND_SP, 0, 8);
 	EXPECT_RULE(BYTES(DEF_CFA(6, 16)), UNWIND_BP, 0, 2);
 	EXPECT_RULE(BYTES(DEF_CFA(10, 0)), UNWIND_REG, 10, 0);
+	EXPECT_RULE(BYTES(DEF_CFA(10, 0), OFFSET(6, 2)), UNWIND_REG, 0x2a, 0);
+	EXPECT_RULE(BYTES(DEF_CFA(1, 8), OFFSET(6, 15)), UNWIND_REG, (int8_t)0xf1, 1);
 	EXPECT_RULE(BYTES(0x12, 7, 0x7e), UNWIND_SP, 0, 2); /* def_cfa_sf -2 * -8 */
 	EXPECT_RULE(BYTES(0x13, 0x7d), UNWIND_SP, 0, 3); /* def_cfa_offset_sf */
 	EXPECT_RULE(BYTES(0x0f, 2, 0x77, 32), UNWIND_SP, 0, 4); /* breg7 32 */
@@ -219,7 +221,7 @@ static void what_a_row_cannot_say_is_hard(void **state)
 	EXPECT_RULE(BYTES(0x86, 0x81, 1), UNWIND_HARD, 0, 0); /* bp 129 words off */
 	EXPECT_RULE(BYTES(0x86, 0x80, 1), UNWIND_SP, -128, 1);
 	EXPECT_RULE(BYTES(0x11, 6, 0x7f), UNWIND_HARD, 0, 0); /* bp at cfa + 8 */
-	EXPECT_RULE(BYTES(DEF_CFA(10, 0), OFFSET(6, 2)), UNWIND_HARD, 0, 0);
+	EXPECT_RULE(BYTES(DEF_CFA(10, 0), OFFSET(6, 16)), UNWIND_HARD, 0, 0);
 	EXPECT_RULE(BYTES(DEF_CFA(17, 0)), UNWIND_HARD, 0, 0);
 	EXPECT_RULE(BYTES(OFFSET(RIP, 2)), UNWIND_HARD, 0, 0);
 	EXPECT_RULE(BYTES(0x08, RIP), UNWIND_HARD, 0, 0);

@@ -396,7 +396,7 @@ static __always_inline long step_by_row(struct walk *walk, const struct unwind_r
 		if (!walk->leaf)
 			return walk_stop(walk, STACK_END_HARD_RULE);
 		cfa = walk->registers[row->bp & (DWARF_REGISTERS - 1)] + offset;
-		return step_cfa(walk, cfa, 0);
+		return step_cfa(walk, cfa, -((__u8)row->bp >> 4));
 	case UNWIND_DRAP:
 		return step_drap(walk, row);
 	case UNWIND_SIGNAL:
@@ -632,7 +632,8 @@ static __always_inline int user_registers(struct bpf_perf_event_data *ctx,
 		walk->ip = subject->ip;
 		return 0;
 	}
-	if (!subject->task->mm)
+	/* In the middle of exec the old user stack is gone and the new one not begun. */
+	if (!subject->task->mm || BPF_CORE_READ_BITFIELD(subject->task, in_execve))
 		return -1;
 	if (bpf_probe_read_kernel(&regs, sizeof(regs),
 				  (void *)bpf_task_pt_regs(subject->task)))
