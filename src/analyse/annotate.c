@@ -164,6 +164,7 @@ static void disassembler_init(struct annotation *annotation)
 	ZydisDecoderInit(&annotation->decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 	ZydisFormatterInit(&annotation->formatter,
 			   att ? ZYDIS_FORMATTER_STYLE_ATT : ZYDIS_FORMATTER_STYLE_INTEL);
+	ZydisFormatterSetProperty(&annotation->formatter, ZYDIS_FORMATTER_PROP_HEX_UPPERCASE, 0);
 	for (size_t i = 0; i < sizeof(paddings) / sizeof(paddings[0]); i++)
 		ZydisFormatterSetProperty(&annotation->formatter, paddings[i],
 					  ZYDIS_PADDING_DISABLED);
@@ -305,16 +306,18 @@ static bool same_line(const struct cell *a, const struct cell *b)
 	       (!a[A_LINE].set || a[A_LINE].integer == b[A_LINE].integer);
 }
 
+/* "; file.c:12  text": the last part of the path is enough beside the text. */
 static void source_row_add(struct table *table, const struct cell *from, annotate_source_fn source,
 			   void *ctx)
 {
+	const char *file = from[A_FILE].text, *slash = strrchr(file, '/');
 	uint32_t line = from[A_LINE].set ? (uint32_t)from[A_LINE].integer : 0;
-	const char *place = view_place_text(table, from[A_FILE].text, line);
-	const char *text = line ? source(ctx, from[A_FILE].text, line) : NULL;
+	const char *place = view_place_text(table, slash ? slash + 1 : file, line);
+	const char *text = line ? source(ctx, file, line) : NULL;
 	struct cell *row = table_row_add(table);
 
-	row[A_TEXT] = cell_text(text ? table_own(table, mem_printf("; %s  %s", place, text))
-				     : table_own(table, mem_printf("; %s", place)));
+	row[A_TEXT] = cell_text(table_own(table, mem_printf("; %s%s%s", place, text ? "  " : "",
+							    text ? text : "")));
 }
 
 struct table *annotate_interleave(const struct table *table, annotate_source_fn source, void *ctx)

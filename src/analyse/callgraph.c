@@ -309,17 +309,6 @@ static void callee_row_fill(struct table *table, const struct graph *graph,
 	site_fill(table, row, graph, edge->site);
 }
 
-/* "main [demo]", and "do_syscall [kernel]" without a second pair of brackets. */
-static const char *titled_text(struct table *table, const struct graph *graph, uint32_t function)
-{
-	const char *name = function_text(table, graph, function);
-	const char *module = module_text(graph, function);
-	bool bare = *module != '[';
-
-	return table_own(table,
-			 mem_printf("%s %s%s%s", name, bare ? "[" : "", module, bare ? "]" : ""));
-}
-
 static void self_row_fill(struct table *table, const struct graph *graph,
 			  const struct stanza *stanza)
 {
@@ -330,7 +319,8 @@ static void self_row_fill(struct table *table, const struct graph *graph,
 
 	row[G_SELF] = cell_number(graph->costs.self[function]);
 	row[G_SHARE] = cell_real(share_of(graph->costs.self[function], table->totals.seen));
-	row[G_TEXT] = cell_text(titled_text(table, graph, function));
+	row[G_TEXT] = cell_text(view_titled_text(table, function_text(table, graph, function),
+						 module_text(graph, function)));
 	if (symbol && !functions_inlined(&graph->functions, function))
 		row[G_ADDRESS] = cell_number(graph->forest->profile->symbols[symbol].address);
 }

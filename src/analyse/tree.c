@@ -38,6 +38,7 @@ struct branch {
 	struct cursors cursors;
 	uint32_t function;
 	uint32_t level;
+	uint32_t parent_module; /* of the function that this one stands below; 0 none */
 	uint64_t total;
 };
 
@@ -129,11 +130,15 @@ static int branch_order(const void *left, const void *right)
 
 /* One branch from the run of cursors of the same function that starts at first; returns where the run ends. */
 static size_t branch_add(struct tree *tree, const struct cursors *cursors, size_t first,
-			 uint32_t level)
+			 const struct branch *parent)
 {
-	struct branch branch = { .function = cursors->items[first].function, .level = level };
+	struct branch branch = { .function = cursors->items[first].function };
 	size_t at = first;
 
+	if (parent) {
+		branch.level = parent->level + 1;
+		branch.parent_module = functions_module(&tree->functions, parent->function);
+	}
 	for (; at < cursors->count && cursors->items[at].function == branch.function; at++) {
 		const struct cursor *cursor = &cursors->items[at];
 		struct cursor *top = branch.cursors.count
@@ -155,7 +160,8 @@ static size_t branch_add(struct tree *tree, const struct cursors *cursors, size_
 	return at;
 }
 
-static void branches_add(struct tree *tree, struct cursors *cursors, uint32_t level)
+/* parent NULL: the outermost level. */
+static void branches_add(struct tree *tree, struct cursors *cursors, const struct branch *parent)
 {
 	size_t old = tree->waiting.count;
 
@@ -163,7 +169,7 @@ static void branches_add(struct tree *tree, struct cursors *cursors, uint32_t le
 		return;
 	qsort(cursors->items, cursors->count, sizeof(*cursors->items), cursor_order);
 	for (size_t at = 0; at < cursors->count;)
-		at = branch_add(tree, cursors, at, level);
+		at = branch_add(tree, cursors, at, parent);
 	if (tree->waiting.count > old)
 		qsort(tree->waiting.items + old, tree->waiting.count - old,
 		      sizeof(*tree->waiting.items), branch_order);
@@ -202,12 +208,27 @@ static const struct column tree_columns[] = {
 	[T_TOTAL_SHARE] = { "total_share", "Total%", COLUMN_SHARE },
 	[T_SELF] = { "self", "Self", COLUMN_COUNT },
 	[T_SHARE] = { "share", "Self%", COLUMN_SHARE },
-	[T_MODULE] = { "module", "Module", COLUMN_TEXT, .elastic = true },
+	[T_MODULE] = { "module", "", COLUMN_TEXT, COLUMN_DATA },
 	[T_TEXT] = { "function", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true },
 	[T_SYMBOL] = { "symbol", "", COLUMN_TEXT, COLUMN_DATA },
 	[T_INLINED] = { "inlined", "", COLUMN_BOOL, COLUMN_DATA },
 	[T_LEVEL] = { "level", "", COLUMN_INTEGER, COLUMN_DATA },
 };
+
+/* The module is said where it changes. */
+static const char *branch_text(struct tree *tree, const struct branch *branch)
+{
+	const struct functions *functions = &tree->functions;
+	const char *name = functions_name(functions, branch->function);
+	uint32_t module = functions_module(functions, branch->function);
+
+	name = view_function_text(tree->table, name,
+				  functions_inlined(functions, branch->function));
+	return module == branch->parent_module
+		       ? name
+		       : view_titled_text(tree->table, name,
+					  name_of_module(functions->profile, module));
+}
 
 static void branch_row_add(struct tree *tree, const struct branch *branch)
 {
@@ -215,7 +236,6 @@ static void branch_row_add(struct tree *tree, const struct branch *branch)
 	const struct functions *functions = &tree->functions;
 	struct cell *row = table_row_add(table);
 	uint64_t self = branch_self(tree, branch);
-	bool inlined = functions_inlined(functions, branch->function);
 
 	row[T_TOTAL] = cell_number(branch->total);
 	row[T_TOTAL_SHARE] = cell_real(share_of(branch->total, table->totals.seen));
@@ -224,8 +244,8 @@ static void branch_row_add(struct tree *tree, const struct branch *branch)
 	row[T_MODULE] = cell_text(
 		name_of_module(functions->profile, functions_module(functions, branch->function)));
 	row[T_SYMBOL] = cell_text(functions_name(functions, branch->function));
-	row[T_TEXT] = cell_text(view_function_text(table, row[T_SYMBOL].text, inlined));
-	row[T_INLINED] = cell_number(inlined);
+	row[T_TEXT] = cell_text(branch_text(tree, branch));
+	row[T_INLINED] = cell_number(functions_inlined(functions, branch->function));
 	row[T_LEVEL] = cell_integer(branch->level);
 }
 
@@ -234,7 +254,7 @@ static void tree_grow(struct tree *tree)
 	struct cursors next = {};
 
 	cursors_start(tree, &next);
-	branches_add(tree, &next, 0);
+	branches_add(tree, &next, NULL);
 	while (tree->waiting.count) {
 		struct branch branch = tree->waiting.items[--tree->waiting.count];
 
@@ -246,7 +266,7 @@ static void tree_grow(struct tree *tree)
 			else
 				cursor_move_down(tree, &next, cursor);
 		}
-		branches_add(tree, &next, branch.level + 1);
+		branches_add(tree, &next, &branch);
 		array_deinit(&branch.cursors);
 	}
 	array_deinit(&next);

@@ -87,6 +87,14 @@ const char *view_function_text(struct table *table, const char *name, bool inlin
 	return inlined ? table_own(table, mem_printf("%s (inlined)", name)) : name;
 }
 
+const char *view_titled_text(struct table *table, const char *name, const char *module)
+{
+	bool bare = *module != '[';
+
+	return table_own(table,
+			 mem_printf("%s %s%s%s", name, bare ? "[" : "", module, bare ? "]" : ""));
+}
+
 const char *view_place_text(struct table *table, const char *file, uint32_t line)
 {
 	if (!file)

@@ -54,5 +54,7 @@ int view_losses(const struct profile *profile, const struct view_request *reques
 
 /* "foo", or "foo (inlined)", owned by the table when made. */
 const char *view_function_text(struct table *table, const char *name, bool inlined);
+/* "main [demo]", and "do_syscall [kernel]" without a second pair of brackets; owned by the table. */
+const char *view_titled_text(struct table *table, const char *name, const char *module);
 /* "dir/file.c:12", owned by the table; "" without a file. */
 const char *view_place_text(struct table *table, const char *file, uint32_t line);

@@ -15,6 +15,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -414,6 +415,23 @@ class Pprof(unittest.TestCase):
             labels.add(tuple(sorted(found.items())))
         self.assertIn((("comm", "demo-worker"), ("pid", 100), ("tid", 101), ("uid", 1000)), labels)
         self.assertIn((), labels)  # lost samples belong to nobody
+
+    @unittest.skipUnless(shutil.which("go"), "no go")
+    def test_go_tool_pprof_reads_it(self):
+        path = os.path.join(SCRATCH.name, "demo.pb.gz")
+        run("export", "pprof", "-i", profile("demo"), "-o", path)
+        command = ["go", "tool", "pprof", "-symbolize=none"]
+        top = subprocess.run([*command, "-top", "-sample_index=samples", path], capture_output=True,
+                             text=True, check=True).stdout
+        self.assertIn("Total samples = 1000", top)
+        self.assertIn("File: demo\n", top)
+        self.assertRegex(top, r"\b550 55.00% 55.00% +550 55.00%  fib\n")
+        self.assertRegex(top, r"\b100 10.00% .* 800 80.00%  main\n")
+        self.assertRegex(top, r"clamp \(inline\)\n")
+        self.assertRegex(top, r"\b60  6.00% .*\[lost: ring_full\]\n")
+        tags = subprocess.run([*command, "-tags", "-sample_index=samples", path], capture_output=True,
+                              text=True, check=True).stdout
+        self.assertRegex(tags, r"75\.0 .*: 0\n")
 
     def test_filtered_and_hostile(self):
         own, _ = self.check(self.decode("-i", profile("demo"), "--tid", "101"))

@@ -38,7 +38,7 @@ enum profile_field {
 };
 enum value_type_field { VALUE_TYPE_TYPE = 1, VALUE_TYPE_UNIT = 2 };
 enum sample_field { SAMPLE_LOCATION_ID = 1, SAMPLE_VALUE = 2, SAMPLE_LABEL = 3 };
-enum label_field { LABEL_KEY = 1, LABEL_STR = 2, LABEL_NUM = 3 };
+enum label_field { LABEL_KEY = 1, LABEL_STR = 2, LABEL_NUM = 3, LABEL_NUM_UNIT = 4 };
 enum mapping_field {
 	MAPPING_ID = 1,
 	MAPPING_LIMIT = 3,
@@ -117,10 +117,13 @@ static void values_put(struct pprof *pprof, uint64_t count)
 	protobuf_message(&pprof->message, SAMPLE_VALUE, &pprof->inner);
 }
 
+/* pprof takes a number 0 without a unit for no label at all, and root is a user too. */
 static void label_number_put(struct pprof *pprof, const char *key, int64_t number)
 {
 	protobuf_number(&pprof->inner, LABEL_KEY, string_id(pprof, key));
 	protobuf_number(&pprof->inner, LABEL_NUM, (uint64_t)number);
+	if (!number)
+		protobuf_number(&pprof->inner, LABEL_NUM_UNIT, string_id(pprof, key));
 	protobuf_message(&pprof->message, SAMPLE_LABEL, &pprof->inner);
 }
 
@@ -230,26 +233,53 @@ static void locations_put(struct pprof *pprof)
 	strbuf_deinit(&lines);
 }
 
+static void mapping_put(struct pprof *pprof, uint32_t id)
+{
+	const struct profile_module *module = &pprof->profile->modules[id];
+	const struct mapping *mapping = &pprof->mappings[id];
+
+	if (!mapping->limit || module->kind == MODULE_MARK)
+		return;
+	protobuf_number(&pprof->message, MAPPING_ID, id);
+	protobuf_number(&pprof->message, MAPPING_LIMIT, mapping->limit);
+	protobuf_number(&pprof->message, MAPPING_FILENAME,
+			string_id(pprof, module->path ? module->path : ""));
+	protobuf_number(&pprof->message, MAPPING_BUILD_ID,
+			string_id(pprof, module->build_id ? module->build_id : ""));
+	protobuf_number(&pprof->message, MAPPING_HAS_FUNCTIONS, mapping->named);
+	protobuf_number(&pprof->message, MAPPING_HAS_FILENAMES, mapping->has_lines);
+	protobuf_number(&pprof->message, MAPPING_HAS_LINE_NUMBERS, mapping->has_lines);
+	protobuf_number(&pprof->message, MAPPING_HAS_INLINE_FRAMES, mapping->named);
+	protobuf_message(&pprof->out, PROFILE_MAPPING, &pprof->message);
+}
+
+/* pprof takes the first mapping for the program: the file that most stacks begin in. 0: none. */
+static uint32_t main_module(const struct pprof *pprof)
+{
+	const struct profile *profile = pprof->profile;
+	AUTO(free_ptr)
+	uint64_t *samples = mem_zalloc((profile->module_count + 1) * sizeof(*samples));
+	uint32_t best = 0;
+
+	for (uint32_t node = pprof->forest->child[0]; node; node = pprof->forest->sibling[node]) {
+		uint32_t module = profile->locations[profile->stacks[node].location].module;
+
+		samples[module] += pprof->forest->cum[node];
+		if (profile->modules[module].kind == MODULE_ELF && samples[module] > samples[best])
+			best = module;
+	}
+	return best;
+}
+
 static void mappings_put(struct pprof *pprof)
 {
-	for (uint32_t i = 1; i < pprof->profile->module_count; i++) {
-		const struct profile_module *module = &pprof->profile->modules[i];
-		const struct mapping *mapping = &pprof->mappings[i];
+	uint32_t first = main_module(pprof);
 
-		if (!mapping->limit || module->kind == MODULE_MARK)
-			continue;
-		protobuf_number(&pprof->message, MAPPING_ID, i);
-		protobuf_number(&pprof->message, MAPPING_LIMIT, mapping->limit);
-		protobuf_number(&pprof->message, MAPPING_FILENAME,
-				string_id(pprof, module->path ? module->path : ""));
-		protobuf_number(&pprof->message, MAPPING_BUILD_ID,
-				string_id(pprof, module->build_id ? module->build_id : ""));
-		protobuf_number(&pprof->message, MAPPING_HAS_FUNCTIONS, mapping->named);
-		protobuf_number(&pprof->message, MAPPING_HAS_FILENAMES, mapping->has_lines);
-		protobuf_number(&pprof->message, MAPPING_HAS_LINE_NUMBERS, mapping->has_lines);
-		protobuf_number(&pprof->message, MAPPING_HAS_INLINE_FRAMES, mapping->named);
-		protobuf_message(&pprof->out, PROFILE_MAPPING, &pprof->message);
-	}
+	if (first)
+		mapping_put(pprof, first);
+	for (uint32_t i = 1; i < pprof->profile->module_count; i++)
+		if (i != first)
+			mapping_put(pprof, i);
 }
 
 static void loss_put(struct pprof *pprof, const struct profile_named_count *loss, uint64_t location)
