@@ -326,15 +326,16 @@ static int rate_settle(const struct collector_options *options)
 
 static int privilege_settle(struct collector_options *options)
 {
-	static const enum ability_id needed[] = { ABILITY_BPF_SAMPLER, ABILITY_BPF_RING, ABILITY_BTF };
+	static const enum ability_id needed[] = { ABILITY_BPF_SAMPLER, ABILITY_BPF_RING, ABILITY_BTF,
+						   ABILITY_BPF_TRACEPOINT };
 	struct ability ability;
 
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]) && !options->user_only; i++) {
 		if (ability_probe(needed[i], &ability) || ability.yes)
 			continue;
 		options->user_only = true;
-		log_warn("%s: sampling only user code of your own processes; %s", ability.detail,
-			 ability.remedy);
+		log_warn("no %s (%s): sampling only user code of your own processes; remedy: %s",
+			 ability.title, ability.detail, ability.remedy);
 	}
 	if (options->user_only && options->system_wide)
 		return err_set(-EPERM,
