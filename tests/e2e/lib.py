@@ -43,7 +43,8 @@ def scratch(name):
 
 COMPILERS = {".c": ["gcc", "-std=gnu11"], ".cc": ["g++", "-std=c++17"], ".S": ["gcc"]}
 # As Debian builds: optimised, without frame pointers; with names and lines.
-FLAGS = ["-D_GNU_SOURCE", "-O2", "-g", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-Wall", "-Werror", "-pthread"]
+FLAGS = ["-D_GNU_SOURCE", "-O2", "-g", "-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-fno-ipa-icf",
+         "-Wall", "-Werror", "-pthread"]
 
 
 def build(source, *flags, name=None):

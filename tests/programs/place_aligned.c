@@ -13,7 +13,8 @@ APART static float aligned(int a, int b, int c, int d, int e, int f, int g, int 
 
 	room[a & 7] = (char)h;
 	if (depth)
-		return aligned(b, c, d, e, f, g, h, a, depth - 1) + lanes[b & 7] + (float)room[a & 7];
+		return aligned(b, c, d, e, f, g, h, a, depth - 1) + lanes[b & 7] +
+		       (float)room[a & 7];
 	place_stay();
 	return lanes[g & 7] + (float)room[1];
 }

@@ -10,7 +10,9 @@ static volatile unsigned long sink;
 
 struct guard {
 	unsigned long value;
-	explicit guard(unsigned long start) : value(start) {}
+	explicit guard(unsigned long start) : value(start)
+	{
+	}
 	~guard()
 	{
 		for (int i = 0; i < 200; i++)
