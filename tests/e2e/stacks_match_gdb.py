@@ -68,7 +68,7 @@ def newest_thread(pid):
 def gdb_stacks(pid):
     """What gdb sees at each of STEPS consecutive instructions."""
     output = lib.scratch("steps.json")
-    run = subprocess.run(["gdb", "-nx", "-batch", "-p", str(newest_thread(pid)), "-x", f"{lib.ROOT}/tests/e2e/gdb_steps.py"],
+    run = subprocess.run(["gdb", "-nx", "-batch", "-p", str(newest_thread(pid)), "-x", f"{lib.ROOT}/tests/e2e/lib_gdb.py"],
                          env={**os.environ, "STEPS": str(STEPS), "OUTPUT": output}, capture_output=True,
                          text=True, timeout=120)
     assert os.path.exists(output), (run.stdout, run.stderr)
