@@ -3,13 +3,14 @@
  * Runs the call frame programs of .eh_frame and turns what they say into rows of wire/unwind.h.
  *
  * Theory of operation: a program is a list of changes to rules, with steps of the pc in between. The
- * machine here keeps the rules of four things only: the cfa, the caller's rbp, rsp and return address.
- * At each step of the pc, if one of the four has changed, the rules are matched against the kinds of
- * row there are. Every other register's rule is read and dropped.
+ * machine here keeps the rules of five things only: the cfa, the caller's rbx, rbp, rsp and return
+ * address. At each step of the pc, if one of the five has changed, the rules are matched against the
+ * kinds of row there are. Every other register's rule is read and dropped.
  *
  * Invariants:
  * 1. A row that is not HARD computes exactly what the rules say, for every state of the registers and
- *    the stack. What cannot be had exactly is HARD, so that a walk stops, counted, and never goes astray.
+ *    the stack. What cannot be had exactly is HARD, so that a walk stops, counted, and never goes astray;
+ *    rbx, which hardly any caller needs, is marked as lost instead.
  * 2. A program that breaks off or makes no sense is HARD from there to the end of its range.
  * 3. Rows come out with rising pcs below the given end; work is linear in the size of the program.
  */
@@ -17,6 +18,7 @@
 
 enum {
 	WORD = 8,
+	REGISTER_RBX = 3,
 	REGISTER_RBP = 6,
 	REGISTER_RSP = 7,
 	REGISTER_COUNT = 16,
@@ -235,9 +237,9 @@ static bool row_cfa(const struct ehframe *frame, const struct cfi_state *state,
 	return term.reg == REGISTER_RBP && row_drap(frame, state, &term, ret);
 }
 
-/* Where the caller's bp is, as an offset from the cfa. */
-static bool bp_offset(const struct ehframe *frame, const struct cfi_rule *rule,
-		      const struct unwind_row *row, int64_t *ret)
+/* Where the caller's register was saved, as an offset from the cfa. */
+static bool saved_offset(const struct ehframe *frame, const struct cfi_rule *rule,
+			 const struct unwind_row *row, int64_t *ret)
 {
 	int64_t offset;
 	uint8_t reg = row->kind == UNWIND_SP ? REGISTER_RSP : REGISTER_RBP;
@@ -261,24 +263,39 @@ static bool row_bp(const struct ehframe *frame, const struct cfi_rule *rule, str
 
 	if (row->kind == UNWIND_DRAP || rule->kind == CFI_UNSET || rule->kind == CFI_SAME)
 		return true;
-	if (!bp_offset(frame, rule, row, &offset) ||
+	if (!saved_offset(frame, rule, row, &offset) ||
 	    !words_fit(offset, row->kind == UNWIND_REG ? -15 : INT8_MIN, -1, &words))
 		return false;
 	row->bp = (int8_t)(row->kind == UNWIND_REG ? row->bp | -words << 4 : words);
 	return true;
 }
 
+static uint8_t row_rbx(const struct ehframe *frame, const struct cfi_rule *rule,
+		       const struct unwind_row *row)
+{
+	int64_t offset;
+	int words;
+
+	if (rule->kind == CFI_UNSET || rule->kind == CFI_SAME)
+		return 0;
+	if (!saved_offset(frame, rule, row, &offset) ||
+	    !words_fit(offset, 1 - UNWIND_RBX_LOST, -1, &words))
+		return UNWIND_RBX_LOST;
+	return (uint8_t)-words;
+}
+
 static bool signal_matches(const struct ehframe *frame, const struct cfi_state *state)
 {
 	struct term cfa;
-	int64_t bp, ip, sp;
+	int64_t bx, bp, ip, sp;
 
 	return term_read(frame, &state->slots[CFI_CFA], &cfa) && cfa.reg == REGISTER_RSP &&
 	       cfa.load && cfa.offset == UCONTEXT_RSP && cfa.addend == 0 &&
+	       term_is_address(frame, &state->slots[CFI_BX], REGISTER_RSP, &bx) &&
 	       term_is_address(frame, &state->slots[CFI_BP], REGISTER_RSP, &bp) &&
 	       term_is_address(frame, &state->slots[CFI_RA], REGISTER_RSP, &ip) &&
 	       term_is_address(frame, &state->slots[CFI_SP], REGISTER_RSP, &sp) &&
-	       bp == UCONTEXT_RBP && ip == UCONTEXT_RIP && sp == UCONTEXT_RSP;
+	       bx == UCONTEXT_RBX && bp == UCONTEXT_RBP && ip == UCONTEXT_RIP && sp == UCONTEXT_RSP;
 }
 
 static bool sp_is_cfa(const struct cfi_rule *sp)
@@ -302,6 +319,7 @@ static struct unwind_row state_row(const struct machine *machine)
 	    !row_cfa(machine->frame, state, &row) ||
 	    !row_bp(machine->frame, &state->slots[CFI_BP], &row))
 		return row_hard;
+	row.rbx = row_rbx(machine->frame, &state->slots[CFI_BX], &row);
 	return row;
 }
 
@@ -338,6 +356,8 @@ static bool pc_advance(struct machine *machine, uint64_t delta)
 /* The rule's place, or NULL for a register that is not followed. */
 static struct cfi_rule *rule_of(const struct cfi_cie *cie, struct cfi_state *state, uint64_t reg)
 {
+	if (reg == REGISTER_RBX)
+		return &state->slots[CFI_BX];
 	if (reg == REGISTER_RBP)
 		return &state->slots[CFI_BP];
 	if (reg == cie->ra_column)

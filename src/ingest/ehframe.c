@@ -29,6 +29,7 @@ enum {
 	PAGE = 4096,
 	SECTION_SIZE_MAX = 1 << 27, /* the largest known are near 30 MB */
 	NAMES_SIZE_MAX = 1 << 22,
+	REGISTER_RBX = 3,
 	REGISTER_RBP = 6,
 	REGISTER_RSP = 7,
 };
@@ -408,7 +409,8 @@ static void cie_add(struct walk *walk, uint64_t offset, struct cursor *cursor)
 
 	if (!cie_header(frame, cursor, &cie))
 		return;
-	cie.readable = cie.ra_column != REGISTER_RBP && cie.ra_column != REGISTER_RSP &&
+	cie.readable = cie.ra_column != REGISTER_RBX && cie.ra_column != REGISTER_RBP &&
+		       cie.ra_column != REGISTER_RSP &&
 		       cfi_cie_run(frame, &cie, (uint32_t)(cursor->at - frame->bytes),
 				   (uint32_t)(cursor->end - frame->bytes));
 	*map_at(&walk->cies, offset, NULL) = walk->index->cies.count;

@@ -64,7 +64,7 @@ struct cfi_rule {
 	uint8_t kind; /* enum cfi_rule_kind */
 };
 
-enum cfi_slot { CFI_CFA, CFI_BP, CFI_SP, CFI_RA, CFI_SLOT_COUNT };
+enum cfi_slot { CFI_CFA, CFI_BX, CFI_BP, CFI_SP, CFI_RA, CFI_SLOT_COUNT };
 
 /* The rules of the registers that decide how to go on to the caller; the others are not followed. */
 struct cfi_state {
@@ -110,7 +110,8 @@ static inline void unwind_rows_add(struct unwind_rows *out, uint32_t pc, struct 
 	if (out->rows.count) {
 		const struct unwind_row *last = &out->rows.items[out->rows.count - 1];
 
-		if (last->kind == rule.kind && last->bp == rule.bp && last->cfa == rule.cfa)
+		if (last->kind == rule.kind && last->rbx == rule.rbx && last->bp == rule.bp &&
+		    last->cfa == rule.cfa)
 			return;
 	}
 	rule.pc = pc;

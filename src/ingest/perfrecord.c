@@ -143,11 +143,12 @@ static int parse_lost(struct cursor *cursor, bool has_id, struct event *ret)
 	return cursor_end(cursor);
 }
 
-/* Registers come in the order of their numbers: bp, sp, ip. */
+/* Registers come in the order of their numbers: bx, bp, sp, ip. */
 static void parse_registers(struct cursor *cursor, struct unwind_registers *ret)
 {
 	if (cursor_u64(cursor) == PERF_SAMPLE_REGS_ABI_NONE)
 		return;
+	ret->rbx = cursor_u64(cursor);
 	ret->bp = cursor_u64(cursor);
 	ret->sp = cursor_u64(cursor);
 	ret->ip = cursor_u64(cursor);

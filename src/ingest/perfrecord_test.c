@@ -243,7 +243,7 @@ static struct record sample_record(uint16_t mode, uint64_t abi, uint64_t stack, 
 	put_u32(&record, 12);
 	put_u64(&record, 13);
 	put_u64(&record, abi);
-	for (uint64_t i = 0; abi && i < 3; i++)
+	for (uint64_t i = 0; abi && i < 4; i++)
 		put_u64(&record, 0xb00 + i);
 	put_u64(&record, stack);
 	for (uint64_t i = 0; i < stack / 8; i++)
@@ -265,10 +265,11 @@ static void sample_is_read(void **state)
 	assert_int_equal(event.pid, 11);
 	assert_int_equal(event.tid, 12);
 	assert_int_equal(event.time, 13);
-	assert_int_equal(event.sample.registers.bp, 0xb00);
-	assert_int_equal(event.sample.registers.sp, 0xb01);
-	assert_int_equal(event.sample.registers.ip, 0xb02);
-	assert_int_equal(event.sample.stack.address, 0xb01);
+	assert_int_equal(event.sample.registers.rbx, 0xb00);
+	assert_int_equal(event.sample.registers.bp, 0xb01);
+	assert_int_equal(event.sample.registers.sp, 0xb02);
+	assert_int_equal(event.sample.registers.ip, 0xb03);
+	assert_int_equal(event.sample.stack.address, 0xb02);
 	assert_int_equal(event.sample.stack.size, 40);
 	memcpy(&word, event.sample.stack.bytes + 32, 8);
 	assert_int_equal(word, 4);

@@ -139,7 +139,9 @@ int samples_dump(struct samples *samples, const struct sample_dump *dump)
 		.count = 1,
 		.kernel = dump->kernel_count > 0,
 	};
-	struct unwind_registers registers = { dump->ip, dump->sp, dump->bp };
+	struct unwind_registers registers = {
+		.ip = dump->ip, .sp = dump->sp, .bp = dump->bp, .rbx = dump->bx
+	};
 	struct unwind_memory memory = { dump->sp, dump->stack, dump->stack_size };
 
 	return keep_walked(samples, dump->record.image.tgid, &occasion, &registers, &memory,

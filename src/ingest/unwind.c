@@ -27,6 +27,7 @@ enum {
 	ENTRY_STUB_SIZE = 64,
 	ROWS_MAX = 1 << 24, /* 128 MB; the largest programs known have 3 million */
 	WORD = 8,
+	REGISTER_RBX = 3,
 };
 
 static const struct unwind_row row_none = { .kind = UNWIND_NONE };
@@ -188,7 +189,8 @@ struct walker {
 	const struct unwind_area *areas;
 	size_t area_count;
 	const struct unwind_memory *memory;
-	struct unwind_registers regs;
+	struct unwind_registers regs; /* rbx: the innermost frame's, always */
+	uint64_t rbx_place; /* see unwind_rbx_place() */
 	bool exact; /* ip was interrupted, not left by a call: it is looked up as it is */
 	bool leaf; /* the innermost frame, which may have no room on the stack left */
 };
@@ -220,6 +222,14 @@ static bool memory_load(const struct unwind_memory *memory, uint64_t address, ui
 	return true;
 }
 
+static void walker_move(struct walker *walker, uint64_t ip, uint64_t sp, uint64_t bp, bool exact)
+{
+	walker->regs.ip = ip;
+	walker->regs.sp = sp;
+	walker->regs.bp = bp;
+	walker->exact = exact;
+}
+
 /* Each step returns STACK_END_COUNT to go on, or why the walk ends. */
 static enum stack_end step_frame_pointer(struct walker *walker)
 {
@@ -233,42 +243,55 @@ static enum stack_end step_frame_pointer(struct walker *walker)
 	if (!memory_load(walker->memory, regs->bp + WORD, &ra) ||
 	    !memory_load(walker->memory, regs->bp, &bp))
 		return STACK_END_DUMP_SHORT;
-	*regs = (struct unwind_registers){ .ip = ra, .sp = regs->bp + 2 * WORD, .bp = bp };
-	walker->exact = false;
+	walker->rbx_place = UNWIND_RBX_NOWHERE;
+	walker_move(walker, ra, regs->bp + 2 * WORD, bp, false);
 	return ra ? STACK_END_COUNT : STACK_END_COMPLETE;
 }
 
 static enum stack_end step_signal(struct walker *walker)
 {
-	struct unwind_registers regs;
-	uint64_t frame = walker->regs.sp;
+	uint64_t ip, sp, bp, frame = walker->regs.sp;
 
-	if (!memory_load(walker->memory, frame + UCONTEXT_RIP, &regs.ip) ||
-	    !memory_load(walker->memory, frame + UCONTEXT_RSP, &regs.sp) ||
-	    !memory_load(walker->memory, frame + UCONTEXT_RBP, &regs.bp))
+	if (!memory_load(walker->memory, frame + UCONTEXT_RIP, &ip) ||
+	    !memory_load(walker->memory, frame + UCONTEXT_RSP, &sp) ||
+	    !memory_load(walker->memory, frame + UCONTEXT_RBP, &bp))
 		return STACK_END_DUMP_SHORT;
-	walker->regs = regs;
-	walker->exact = true;
+	walker->rbx_place = frame + UCONTEXT_RBX;
+	walker_move(walker, ip, sp, bp, true);
 	return STACK_END_COUNT;
+}
+
+static bool rbx_load(const struct walker *walker, uint64_t *ret)
+{
+	if (walker->rbx_place)
+		return memory_load(walker->memory, walker->rbx_place, ret);
+	*ret = walker->regs.rbx;
+	return true;
 }
 
 /* The cfa of the kinds that have one. False when its word is not in the copy. */
 static bool row_cfa(const struct walker *walker, const struct unwind_row *row, uint64_t *ret)
 {
 	const struct unwind_registers *regs = &walker->regs;
+	uint64_t offset = (uint64_t)(row->cfa * WORD);
 
 	switch (row->kind) {
 	case UNWIND_SP:
-		*ret = regs->sp + (uint64_t)(row->cfa * WORD);
+		*ret = regs->sp + offset;
 		return true;
 	case UNWIND_BP:
-		*ret = regs->bp + (uint64_t)(row->cfa * WORD);
+		*ret = regs->bp + offset;
 		return true;
 	case UNWIND_PLT:
 		*ret = regs->sp + WORD + ((int)(regs->ip & 15) >= row->cfa ? WORD : 0);
 		return true;
 	case UNWIND_DRAP:
 		return memory_load(walker->memory, regs->bp + (uint64_t)(row->bp * WORD), ret);
+	case UNWIND_REG:
+		if (!rbx_load(walker, ret))
+			return false;
+		*ret += offset;
+		return true;
 	}
 	if (!memory_load(walker->memory, regs->sp + (uint64_t)((row->cfa >> 3) * WORD), ret))
 		return false;
@@ -276,25 +299,41 @@ static bool row_cfa(const struct walker *walker, const struct unwind_row *row, u
 	return true;
 }
 
+/* The caller's bp. */
+static bool row_bp(const struct walker *walker, const struct unwind_row *row, uint64_t cfa,
+		   uint64_t *ret)
+{
+	int words = row->kind == UNWIND_REG ? -((uint8_t)row->bp >> 4) : row->bp;
+
+	if (row->kind == UNWIND_DRAP)
+		return memory_load(walker->memory, walker->regs.bp, ret);
+	if (words)
+		return memory_load(walker->memory, cfa + (uint64_t)(words * WORD), ret);
+	*ret = walker->regs.bp;
+	return true;
+}
+
 static enum stack_end step_row(struct walker *walker, const struct unwind_row *row)
 {
-	struct unwind_registers *regs = &walker->regs;
-	uint64_t cfa, ra, bp = regs->bp;
-	bool good = true;
+	uint64_t cfa, ra, bp, sp = walker->regs.sp;
 
 	if (!row_cfa(walker, row, &cfa))
 		return STACK_END_DUMP_SHORT;
-	if (cfa < regs->sp || (cfa == regs->sp && !walker->leaf))
+	if (cfa < sp || (cfa == sp && !walker->leaf))
 		return STACK_END_BAD_CFA;
-	if (row->kind == UNWIND_DRAP)
-		good = memory_load(walker->memory, regs->bp, &bp);
-	else if (row->bp)
-		good = memory_load(walker->memory, cfa + (uint64_t)(row->bp * WORD), &bp);
-	if (!good || !memory_load(walker->memory, cfa - WORD, &ra))
+	if (!row_bp(walker, row, cfa, &bp) || !memory_load(walker->memory, cfa - WORD, &ra))
 		return STACK_END_DUMP_SHORT;
-	*regs = (struct unwind_registers){ .ip = ra, .sp = cfa, .bp = bp };
-	walker->exact = false;
+	walker->rbx_place = unwind_rbx_place(walker->rbx_place, row, cfa);
+	walker_move(walker, ra, cfa, bp, false);
 	return STACK_END_COUNT;
+}
+
+/* Of the registers that may hold a cfa only rbx is known here, unless a place that no row can say holds it. */
+static enum stack_end step_register(struct walker *walker, const struct unwind_row *row)
+{
+	if ((row->bp & 15) != REGISTER_RBX || walker->rbx_place == UNWIND_RBX_NOWHERE)
+		return STACK_END_HARD_RULE;
+	return step_row(walker, row);
 }
 
 static enum stack_end step(struct walker *walker, const struct unwind_area *area)
@@ -317,6 +356,8 @@ static enum stack_end step(struct walker *walker, const struct unwind_area *area
 	case UNWIND_DRAP:
 	case UNWIND_DEREF:
 		return step_row(walker, row);
+	case UNWIND_REG:
+		return step_register(walker, row);
 	}
 	return STACK_END_HARD_RULE;
 }

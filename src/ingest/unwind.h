@@ -43,7 +43,7 @@ const struct unwind_row *unwind_table_find(const struct unwind_row *rows, size_t
 					   uint32_t pc);
 
 struct unwind_registers {
-	uint64_t ip, sp, bp;
+	uint64_t ip, sp, bp, rbx;
 };
 
 /* A copy of the stack, from address on. */

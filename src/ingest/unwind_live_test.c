@@ -39,6 +39,7 @@ enum {
 	SCENES = 5, /* of the victim */
 	STOPS_MIN = 2000,
 	MISMATCHES_SHOWN = 5,
+	REGISTER_RBX = 3,
 };
 
 static const char *victim_path;
@@ -57,7 +58,7 @@ struct victim {
 
 struct tally {
 	size_t scenes, steps, stops, frames, deepest;
-	size_t mismatches, oracle_failures;
+	size_t mismatches, oracle_failures, oracle_lost_rbx;
 	size_t kinds[UNWIND_KIND_COUNT]; /* of the rows that the frames used */
 	size_t ends[STACK_END_COUNT];
 };
@@ -202,7 +203,9 @@ static void walk(const struct victim *victim, const struct user_regs_struct *use
 		 struct trace *ret, enum stack_end *ret_end)
 {
 	static uint8_t stack[STACK_MAX] __attribute__((aligned(8)));
-	struct unwind_registers registers = { .ip = user->rip, .sp = user->rsp, .bp = user->rbp };
+	struct unwind_registers registers = {
+		.ip = user->rip, .sp = user->rsp, .bp = user->rbp, .rbx = user->rbx
+	};
 	struct unwind_memory memory = { .address = user->rsp - RED_ZONE, .bytes = stack };
 	uint64_t size = victim->stack_end - memory.address;
 
@@ -212,7 +215,7 @@ static void walk(const struct victim *victim, const struct user_regs_struct *use
 				 ret->frames, FRAMES_MAX, ret_end);
 }
 
-static enum unwind_kind frame_kind(const struct victim *victim, uint64_t frame)
+static struct unwind_row frame_row(const struct victim *victim, uint64_t frame)
 {
 	uint64_t pc = frame & UNWIND_EXACT ? frame & ~UNWIND_EXACT : frame - 1;
 
@@ -221,9 +224,14 @@ static enum unwind_kind frame_kind(const struct victim *victim, uint64_t frame)
 			const struct unwind_row *row = unwind_table_find(
 				area->rows, area->row_count, (uint32_t)(pc - area->bias));
 
-			return row ? row->kind : UNWIND_NONE;
+			return row ? *row : (struct unwind_row){};
 		}
-	return UNWIND_NONE;
+	return (struct unwind_row){};
+}
+
+static enum unwind_kind frame_kind(const struct victim *victim, uint64_t frame)
+{
+	return frame_row(victim, frame).kind;
 }
 
 static void mismatch_show(const struct victim *victim, const struct trace *expected,
@@ -259,6 +267,14 @@ static bool address_mapped(const struct victim *victim, uint64_t address)
 		if (address >= area->start && address < area->end)
 			return true;
 	return false;
+}
+
+/* The last frame that elfutils has counts from rbx, of which it forgets that it is unchanged (see unwind_oracle_test.c). */
+static bool oracle_lost_rbx(const struct victim *victim, const struct trace *expected)
+{
+	struct unwind_row row = frame_row(victim, expected->frames[expected->count - 1]);
+
+	return row.kind == UNWIND_REG && (row.bp & 15) == REGISTER_RBX;
 }
 
 /*
@@ -302,6 +318,11 @@ static void stop_compare(struct victim *victim, pid_t tid, struct tally *tally)
 		tally->kinds[frame_kind(victim, got.frames[i])]++;
 	if (err != 0)
 		tally->oracle_failures++;
+	if (expected.count < got.count && oracle_lost_rbx(victim, &expected)) {
+		tally->oracle_lost_rbx++;
+		got.count = expected.count;
+		end = STACK_END_COMPLETE;
+	}
 	if (traces_agree(victim, &expected, &got, end))
 		return;
 	if (tally->mismatches++ < MISMATCHES_SHOWN)
@@ -399,9 +420,9 @@ static void tally_print(const struct tally *tally)
 	};
 
 	print_message("%zu steps, %zu stops, %zu frames, deepest %zu, %zu mismatches, elfutils "
-		      "failed at %zu\n",
+		      "failed at %zu, lost rbx at %zu\n",
 		      tally->steps, tally->stops, tally->frames, tally->deepest, tally->mismatches,
-		      tally->oracle_failures);
+		      tally->oracle_failures, tally->oracle_lost_rbx);
 	for (int i = 0; i < UNWIND_KIND_COUNT; i++)
 		print_message("  %s %zu", kinds[i], tally->kinds[i]);
 	print_message("\n");
@@ -423,6 +444,7 @@ static struct tally victim_compare(bool bind_now)
 		dwfl_end(victim.dwfl);
 	assert_int_equal(tally.mismatches, 0);
 	assert_int_equal(tally.scenes, SCENES);
+	assert_true(tally.oracle_lost_rbx * 100 < tally.stops);
 	assert_true(tally.stops > STOPS_MIN);
 	/* The victim is worth its name only if it shows the walker all these. */
 	assert_true(tally.kinds[UNWIND_SP] && tally.kinds[UNWIND_BP] && tally.kinds[UNWIND_PLT] &&
@@ -431,26 +453,32 @@ static struct tally victim_compare(bool bind_now)
 	return tally;
 }
 
+static void roots_reached(const struct tally *tally)
+{
+	assert_true((tally->stops - tally->ends[STACK_END_COMPLETE]) * 200 < tally->stops);
+}
+
 static void stops_agree_with_libdwfl(void **state)
 {
 	struct tally tally = victim_compare(true);
 
-	assert_true((tally.stops - tally.ends[STACK_END_COMPLETE]) * 100 < tally.stops);
+	roots_reached(&tally);
 }
 
-/* The dynamic linker's trampoline keeps its cfa in rbx, which the tables do not follow: such walks stop there. */
-static void stops_while_binding_agree_as_far_as_they_go(void **state)
+/* The dynamic linker's trampoline keeps its cfa in rbx. */
+static void stops_while_binding_agree_with_libdwfl(void **state)
 {
 	struct tally tally = victim_compare(false);
 
-	assert_true(tally.ends[STACK_END_HARD_RULE] > 0);
+	assert_true(tally.kinds[UNWIND_REG] * 10 > tally.stops);
+	roots_reached(&tally);
 }
 
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stops_agree_with_libdwfl),
-		cmocka_unit_test(stops_while_binding_agree_as_far_as_they_go),
+		cmocka_unit_test(stops_while_binding_agree_with_libdwfl),
 	};
 
 	if (argc != 2) {

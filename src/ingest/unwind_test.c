@@ -154,6 +154,7 @@ static void rows_expect(struct elf *elf, const struct unwind_row *rows, size_t c
 	for (size_t i = 0; i < table.count && i < count; i++) {
 		assert_int_equal(table.rows[i].pc, rows[i].pc);
 		assert_int_equal(table.rows[i].kind, rows[i].kind);
+		assert_int_equal(table.rows[i].rbx, rows[i].rbx);
 		assert_int_equal(table.rows[i].bp, rows[i].bp);
 		assert_int_equal(table.rows[i].cfa, rows[i].cfa);
 	}
@@ -175,7 +176,7 @@ static void rule_expect(const uint8_t *program, size_t size, struct unwind_row r
 	elf_init(&elf);
 	fde_put(&elf, 0x100, 0x10, program, size);
 	rule.pc = 0x100;
-	EXPECT_ROWS(&elf, rule, { 0x110, UNWIND_NONE, 0, 0 });
+	EXPECT_ROWS(&elf, rule, { 0x110, UNWIND_NONE, 0, 0, 0 });
 }
 
 #define EXPECT_RULE(program, ...) rule_expect(program, (struct unwind_row){ 0, __VA_ARGS__ })
@@ -189,68 +190,88 @@ static void a_function_becomes_rows(void **state)
 		BYTES(ADVANCE(1), DEF_CFA_OFFSET(16), OFFSET(6, 2), ADVANCE(3), DEF_CFA_REGISTER(6),
 		      OFFSET(3, 3), ADVANCE(16), REMEMBER, DEF_CFA(7, 8), RESTORE(6), ADVANCE(1),
 		      RESTORE_STATE));
-	EXPECT_ROWS(&elf, { 0x100, UNWIND_SP, 0, 1 }, { 0x101, UNWIND_SP, -2, 2 },
-		    { 0x104, UNWIND_BP, -2, 2 }, { 0x114, UNWIND_SP, 0, 1 },
-		    { 0x115, UNWIND_BP, -2, 2 }, { 0x140, UNWIND_NONE, 0, 0 });
+	EXPECT_ROWS(&elf, { 0x100, UNWIND_SP, 0, 0, 1 }, { 0x101, UNWIND_SP, 0, -2, 2 },
+		    { 0x104, UNWIND_BP, 3, -2, 2 }, { 0x114, UNWIND_SP, 3, 0, 1 },
+		    { 0x115, UNWIND_BP, 3, -2, 2 }, { 0x140, UNWIND_NONE, 0, 0, 0 });
 }
 
 static void every_kind_of_cfa_has_its_row(void **state)
 {
-	EXPECT_RULE(BYTES(DEF_CFA(7, 64)), UNWIND_SP, 0, 8);
-	EXPECT_RULE(BYTES(DEF_CFA(6, 16)), UNWIND_BP, 0, 2);
-	EXPECT_RULE(BYTES(DEF_CFA(10, 0)), UNWIND_REG, 10, 0);
-	EXPECT_RULE(BYTES(DEF_CFA(10, 0), OFFSET(6, 2)), UNWIND_REG, 0x2a, 0);
-	EXPECT_RULE(BYTES(DEF_CFA(1, 8), OFFSET(6, 15)), UNWIND_REG, (int8_t)0xf1, 1);
-	EXPECT_RULE(BYTES(0x12, 7, 0x7e), UNWIND_SP, 0, 2); /* def_cfa_sf -2 * -8 */
-	EXPECT_RULE(BYTES(0x13, 0x7d), UNWIND_SP, 0, 3); /* def_cfa_offset_sf */
-	EXPECT_RULE(BYTES(0x0f, 2, 0x77, 32), UNWIND_SP, 0, 4); /* breg7 32 */
+	EXPECT_RULE(BYTES(DEF_CFA(7, 64)), UNWIND_SP, 0, 0, 8);
+	EXPECT_RULE(BYTES(DEF_CFA(6, 16)), UNWIND_BP, 0, 0, 2);
+	EXPECT_RULE(BYTES(DEF_CFA(10, 0)), UNWIND_REG, 0, 10, 0);
+	EXPECT_RULE(BYTES(DEF_CFA(10, 0), OFFSET(6, 2)), UNWIND_REG, 0, 0x2a, 0);
+	EXPECT_RULE(BYTES(DEF_CFA(1, 8), OFFSET(6, 15)), UNWIND_REG, 0, (int8_t)0xf1, 1);
+	EXPECT_RULE(BYTES(0x12, 7, 0x7e), UNWIND_SP, 0, 0, 2); /* def_cfa_sf -2 * -8 */
+	EXPECT_RULE(BYTES(0x13, 0x7d), UNWIND_SP, 0, 0, 3); /* def_cfa_offset_sf */
+	EXPECT_RULE(BYTES(0x0f, 2, 0x77, 32), UNWIND_SP, 0, 0, 4); /* breg7 32 */
 	EXPECT_RULE(BYTES(0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22),
-		    UNWIND_PLT, 0, 11);
-	EXPECT_RULE(BYTES(0x0f, 3, 0x76, 0x78, 0x06, 0x10, 6, 2, 0x76, 0), UNWIND_DRAP, -1, 0);
-	EXPECT_RULE(BYTES(0x0f, 5, 0x77, 40, 0x06, 0x23, 8, OFFSET(6, 3)), UNWIND_DEREF, -3,
+		    UNWIND_PLT, 0, 0, 11);
+	EXPECT_RULE(BYTES(0x0f, 3, 0x76, 0x78, 0x06, 0x10, 6, 2, 0x76, 0), UNWIND_DRAP, 0, -1, 0);
+	EXPECT_RULE(BYTES(0x0f, 5, 0x77, 40, 0x06, 0x23, 8, OFFSET(6, 3)), UNWIND_DEREF, 0, -3,
 		    5 * 8 + 1);
-	EXPECT_RULE(BYTES(0x0f, 5, 0x77, 0x78, 0x06, 0x23, 8), UNWIND_DEREF, 0, -1 * 8 + 1);
-	EXPECT_RULE(BYTES(0x07, RIP), UNWIND_END, 0, 0);
+	EXPECT_RULE(BYTES(0x0f, 5, 0x77, 0x78, 0x06, 0x23, 8), UNWIND_DEREF, 0, 0, -1 * 8 + 1);
+	EXPECT_RULE(BYTES(0x07, RIP), UNWIND_END, 0, 0, 0);
 }
 
 static void what_a_row_cannot_say_is_hard(void **state)
 {
-	EXPECT_RULE(BYTES(DEF_CFA(7, 12)), UNWIND_HARD, 0, 0); /* no multiple of 8 */
-	EXPECT_RULE(BYTES(0x0c, 7, 0x80, 0x80, 0x10), UNWIND_HARD, 0, 0); /* 256 KB */
-	EXPECT_RULE(BYTES(0x0c, 7, 0xf8, 0xff, 0x0f), UNWIND_SP, 0, 32767); /* a word less */
-	EXPECT_RULE(BYTES(0x86, 0x81, 1), UNWIND_HARD, 0, 0); /* bp 129 words off */
-	EXPECT_RULE(BYTES(0x86, 0x80, 1), UNWIND_SP, -128, 1);
-	EXPECT_RULE(BYTES(0x11, 6, 0x7f), UNWIND_HARD, 0, 0); /* bp at cfa + 8 */
-	EXPECT_RULE(BYTES(DEF_CFA(10, 0), OFFSET(6, 16)), UNWIND_HARD, 0, 0);
-	EXPECT_RULE(BYTES(DEF_CFA(17, 0)), UNWIND_HARD, 0, 0);
-	EXPECT_RULE(BYTES(OFFSET(RIP, 2)), UNWIND_HARD, 0, 0);
-	EXPECT_RULE(BYTES(0x08, RIP), UNWIND_HARD, 0, 0);
-	EXPECT_RULE(BYTES(0x09, RIP, 1), UNWIND_HARD, 0, 0);
-	EXPECT_RULE(BYTES(0x09, 6, 3), UNWIND_HARD, 0, 0);
-	EXPECT_RULE(BYTES(0x07, 6), UNWIND_HARD, 0, 0);
-	EXPECT_RULE(BYTES(0x09, 7, 8), UNWIND_HARD, 0, 0); /* sp in r8 */
-	EXPECT_RULE(BYTES(0x14, 7, 1), UNWIND_HARD, 0, 0); /* sp = cfa - 8 */
-	EXPECT_RULE(BYTES(0x14, 7, 0), UNWIND_SP, 0, 1);
-	EXPECT_RULE(BYTES(0x16, 6, 2, 0x77, 0), UNWIND_HARD, 0, 0); /* val_expression */
-	EXPECT_RULE(BYTES(0x0f, 3, 0x76, 0x78, 0x06), UNWIND_HARD, 0, 0); /* DRAP, bp elsewhere */
-	EXPECT_RULE(BYTES(0x0f, 3, 0x73, 0, 0x06), UNWIND_HARD, 0, 0); /* through rbx */
-	EXPECT_RULE(BYTES(0x0f, 5, 0x77, 40, 0x06, 0x23, 64), UNWIND_HARD, 0, 0);
-	EXPECT_RULE(BYTES(0x3f), UNWIND_HARD, 0, 0); /* no such instruction */
-	EXPECT_RULE(BYTES(RESTORE_STATE), UNWIND_HARD, 0, 0);
-	EXPECT_RULE(BYTES(0x0f, 99, 0x77), UNWIND_HARD, 0, 0); /* longer than its FDE */
+	EXPECT_RULE(BYTES(DEF_CFA(7, 12)), UNWIND_HARD, 0, 0, 0); /* no multiple of 8 */
+	EXPECT_RULE(BYTES(0x0c, 7, 0x80, 0x80, 0x10), UNWIND_HARD, 0, 0, 0); /* 256 KB */
+	EXPECT_RULE(BYTES(0x0c, 7, 0xf8, 0xff, 0x0f), UNWIND_SP, 0, 0, 32767); /* a word less */
+	EXPECT_RULE(BYTES(0x86, 0x81, 1), UNWIND_HARD, 0, 0, 0); /* bp 129 words off */
+	EXPECT_RULE(BYTES(0x86, 0x80, 1), UNWIND_SP, 0, -128, 1);
+	EXPECT_RULE(BYTES(0x11, 6, 0x7f), UNWIND_HARD, 0, 0, 0); /* bp at cfa + 8 */
+	EXPECT_RULE(BYTES(DEF_CFA(10, 0), OFFSET(6, 16)), UNWIND_HARD, 0, 0, 0);
+	EXPECT_RULE(BYTES(DEF_CFA(17, 0)), UNWIND_HARD, 0, 0, 0);
+	EXPECT_RULE(BYTES(OFFSET(RIP, 2)), UNWIND_HARD, 0, 0, 0);
+	EXPECT_RULE(BYTES(0x08, RIP), UNWIND_HARD, 0, 0, 0);
+	EXPECT_RULE(BYTES(0x09, RIP, 1), UNWIND_HARD, 0, 0, 0);
+	EXPECT_RULE(BYTES(0x09, 6, 3), UNWIND_HARD, 0, 0, 0);
+	EXPECT_RULE(BYTES(0x07, 6), UNWIND_HARD, 0, 0, 0);
+	EXPECT_RULE(BYTES(0x09, 7, 8), UNWIND_HARD, 0, 0, 0); /* sp in r8 */
+	EXPECT_RULE(BYTES(0x14, 7, 1), UNWIND_HARD, 0, 0, 0); /* sp = cfa - 8 */
+	EXPECT_RULE(BYTES(0x14, 7, 0), UNWIND_SP, 0, 0, 1);
+	EXPECT_RULE(BYTES(0x16, 6, 2, 0x77, 0), UNWIND_HARD, 0, 0, 0); /* val_expression */
+	EXPECT_RULE(BYTES(0x0f, 3, 0x76, 0x78, 0x06), UNWIND_HARD, 0, 0,
+		    0); /* DRAP, bp elsewhere */
+	EXPECT_RULE(BYTES(0x0f, 3, 0x73, 0, 0x06), UNWIND_HARD, 0, 0, 0); /* through rbx */
+	EXPECT_RULE(BYTES(0x0f, 5, 0x77, 40, 0x06, 0x23, 64), UNWIND_HARD, 0, 0, 0);
+	EXPECT_RULE(BYTES(0x3f), UNWIND_HARD, 0, 0, 0); /* no such instruction */
+	EXPECT_RULE(BYTES(RESTORE_STATE), UNWIND_HARD, 0, 0, 0);
+	EXPECT_RULE(BYTES(0x0f, 99, 0x77), UNWIND_HARD, 0, 0, 0); /* longer than its FDE */
+}
+
+static void rbx_is_followed_or_lost(void **state)
+{
+	EXPECT_RULE(BYTES(OFFSET(3, 2)), UNWIND_SP, 2, 0, 1);
+	EXPECT_RULE(BYTES(OFFSET(3, 14)), UNWIND_SP, 14, 0, 1);
+	EXPECT_RULE(BYTES(OFFSET(3, 15)), UNWIND_SP, UNWIND_RBX_LOST, 0, 1);
+	EXPECT_RULE(BYTES(OFFSET(3, 60)), UNWIND_SP, UNWIND_RBX_LOST, 0, 1);
+	EXPECT_RULE(BYTES(OFFSET(3, 2), RESTORE(3)), UNWIND_SP, 0, 0, 1);
+	EXPECT_RULE(BYTES(OFFSET(3, 2), 0x08, 3), UNWIND_SP, 0, 0, 1); /* same_value */
+	EXPECT_RULE(BYTES(DEF_CFA(3, 56), OFFSET(3, 7)), UNWIND_REG, 7, 3, 7);
+	EXPECT_RULE(BYTES(DEF_CFA(6, 16), 0x10, 3, 2, 0x76, 0x78), UNWIND_BP, 3, 0, 2);
+	EXPECT_RULE(BYTES(DEF_CFA(7, 16), 0x10, 3, 2, 0x76, 0x78), UNWIND_SP, UNWIND_RBX_LOST, 0,
+		    2); /* counted from another register than the cfa */
+	EXPECT_RULE(BYTES(0x0f, 3, 0x76, 0x78, 0x06, 0x10, 6, 2, 0x76, 0, 0x10, 3, 2, 0x76, 0x70),
+		    UNWIND_DRAP, UNWIND_RBX_LOST, -1, 0);
+	EXPECT_RULE(BYTES(0x07, 3), UNWIND_SP, UNWIND_RBX_LOST, 0, 1); /* undefined */
+	EXPECT_RULE(BYTES(0x09, 3, 12), UNWIND_SP, UNWIND_RBX_LOST, 0, 1); /* in r12 */
+	EXPECT_RULE(BYTES(0x14, 3, 2), UNWIND_SP, UNWIND_RBX_LOST, 0, 1); /* val_offset */
 }
 
 static void other_spellings_mean_the_same(void **state)
 {
-	EXPECT_RULE(BYTES(0x05, 6, 2), UNWIND_SP, -2, 1); /* offset_extended */
-	EXPECT_RULE(BYTES(0x11, 6, 2), UNWIND_SP, -2, 1); /* offset_extended_sf */
-	EXPECT_RULE(BYTES(0x2f, 6, 0x7e, 0x11, 6, 2), UNWIND_SP, -2, 1);
-	EXPECT_RULE(BYTES(0x08, 6), UNWIND_SP, 0, 1); /* same_value */
-	EXPECT_RULE(BYTES(OFFSET(6, 2), 0x06, 6), UNWIND_SP, 0, 1); /* restore_extended */
-	EXPECT_RULE(BYTES(0x2e, 32, 0x00), UNWIND_SP, 0, 1); /* args_size, nop */
-	EXPECT_RULE(BYTES(DEF_CFA(7, 32), 0x10, 6, 2, 0x77, 8), UNWIND_SP, -3, 4);
-	EXPECT_RULE(BYTES(DEF_CFA(6, 32), 0x10, 6, 2, 0x76, 0), UNWIND_BP, -4, 4);
-	EXPECT_RULE(BYTES(0x07, 3, 0x09, 12, 13, 0x16, 14, 1, 0x30), UNWIND_SP, 0, 1);
+	EXPECT_RULE(BYTES(0x05, 6, 2), UNWIND_SP, 0, -2, 1); /* offset_extended */
+	EXPECT_RULE(BYTES(0x11, 6, 2), UNWIND_SP, 0, -2, 1); /* offset_extended_sf */
+	EXPECT_RULE(BYTES(0x2f, 6, 0x7e, 0x11, 6, 2), UNWIND_SP, 0, -2, 1);
+	EXPECT_RULE(BYTES(0x08, 6), UNWIND_SP, 0, 0, 1); /* same_value */
+	EXPECT_RULE(BYTES(OFFSET(6, 2), 0x06, 6), UNWIND_SP, 0, 0, 1); /* restore_extended */
+	EXPECT_RULE(BYTES(0x2e, 32, 0x00), UNWIND_SP, 0, 0, 1); /* args_size, nop */
+	EXPECT_RULE(BYTES(DEF_CFA(7, 32), 0x10, 6, 2, 0x77, 8), UNWIND_SP, 0, -3, 4);
+	EXPECT_RULE(BYTES(DEF_CFA(6, 32), 0x10, 6, 2, 0x76, 0), UNWIND_BP, 0, -4, 4);
+	EXPECT_RULE(BYTES(0x07, 2, 0x09, 12, 13, 0x16, 14, 1, 0x30), UNWIND_SP, 0, 0, 1);
 }
 
 static void every_way_to_advance_is_followed(void **state)
@@ -263,10 +284,10 @@ static void every_way_to_advance_is_followed(void **state)
 		      0x10, 0, 0, DEF_CFA_OFFSET(32), 0x01, 0, 0x30, 0x40, 0, DEF_CFA_OFFSET(40),
 		      0x1d, 1, 0, 0, 0, 0, 0, 0, 0, DEF_CFA_OFFSET(48), ADVANCE(0),
 		      DEF_CFA_OFFSET(56)));
-	EXPECT_ROWS(&elf, { 0x100, UNWIND_SP, 0, 1 }, { 0x180, UNWIND_SP, 0, 2 },
-		    { 0x280, UNWIND_SP, 0, 3 }, { 0x1280, UNWIND_SP, 0, 4 },
-		    { 0x2000, UNWIND_SP, 0, 5 }, { 0x2001, UNWIND_SP, 0, 7 },
-		    { 0x8100, UNWIND_NONE, 0, 0 });
+	EXPECT_ROWS(&elf, { 0x100, UNWIND_SP, 0, 0, 1 }, { 0x180, UNWIND_SP, 0, 0, 2 },
+		    { 0x280, UNWIND_SP, 0, 0, 3 }, { 0x1280, UNWIND_SP, 0, 0, 4 },
+		    { 0x2000, UNWIND_SP, 0, 0, 5 }, { 0x2001, UNWIND_SP, 0, 0, 7 },
+		    { 0x8100, UNWIND_NONE, 0, 0, 0 });
 }
 
 static void a_program_that_breaks_off_is_hard_from_there(void **state)
@@ -276,9 +297,9 @@ static void a_program_that_breaks_off_is_hard_from_there(void **state)
 	elf_init(&elf);
 	fde_put(&elf, 0x100, 0x20, BYTES(ADVANCE(4), DEF_CFA_OFFSET(16), ADVANCE(4), 0x0e));
 	fde_put(&elf, 0x120, 0x20, BYTES(0x00));
-	EXPECT_ROWS(&elf, { 0x100, UNWIND_SP, 0, 1 }, { 0x104, UNWIND_SP, 0, 2 },
-		    { 0x108, UNWIND_HARD, 0, 0 }, { 0x120, UNWIND_SP, 0, 1 },
-		    { 0x140, UNWIND_NONE, 0, 0 });
+	EXPECT_ROWS(&elf, { 0x100, UNWIND_SP, 0, 0, 1 }, { 0x104, UNWIND_SP, 0, 0, 2 },
+		    { 0x108, UNWIND_HARD, 0, 0, 0 }, { 0x120, UNWIND_SP, 0, 0, 1 },
+		    { 0x140, UNWIND_NONE, 0, 0, 0 });
 }
 
 static void gaps_are_rows_and_padding_is_not(void **state)
@@ -290,9 +311,9 @@ static void gaps_are_rows_and_padding_is_not(void **state)
 	fde_put(&elf, 0x110, 0x10, BYTES(0x00)); /* after three bytes of padding */
 	fde_put(&elf, 0x130, 0x0d, BYTES(0x00)); /* after 16 bytes of something */
 	fde_put(&elf, 0x13f, 0x01, BYTES(0x00)); /* at no boundary */
-	EXPECT_ROWS(&elf, { 0x100, UNWIND_SP, 0, 1 }, { 0x120, UNWIND_NONE, 0, 0 },
-		    { 0x130, UNWIND_SP, 0, 1 }, { 0x13d, UNWIND_NONE, 0, 0 },
-		    { 0x13f, UNWIND_SP, 0, 1 }, { 0x140, UNWIND_NONE, 0, 0 });
+	EXPECT_ROWS(&elf, { 0x100, UNWIND_SP, 0, 0, 1 }, { 0x120, UNWIND_NONE, 0, 0, 0 },
+		    { 0x130, UNWIND_SP, 0, 0, 1 }, { 0x13d, UNWIND_NONE, 0, 0, 0 },
+		    { 0x13f, UNWIND_SP, 0, 0, 1 }, { 0x140, UNWIND_NONE, 0, 0, 0 });
 }
 
 static void overlaps_and_disorder_are_settled(void **state)
@@ -307,10 +328,10 @@ static void overlaps_and_disorder_are_settled(void **state)
 	fde_put(&elf, CODE_SIZE - 0x10, 0x100, BYTES(DEF_CFA_OFFSET(64))); /* beyond the segment */
 	fde_put(&elf, CODE_SIZE, 0x100, BYTES(DEF_CFA_OFFSET(72))); /* outside it */
 	fde_put(&elf, 0x300, 0, BYTES(DEF_CFA_OFFSET(80))); /* empty */
-	EXPECT_ROWS(&elf, { 0x100, UNWIND_SP, 0, 2 }, { 0x120, UNWIND_SP, 0, 4 },
-		    { 0x128, UNWIND_NONE, 0, 0 }, { 0x200, UNWIND_SP, 0, 7 },
-		    { 0x230, UNWIND_NONE, 0, 0 }, { CODE_SIZE - 0x10, UNWIND_SP, 0, 8 },
-		    { CODE_SIZE, UNWIND_NONE, 0, 0 });
+	EXPECT_ROWS(&elf, { 0x100, UNWIND_SP, 0, 0, 2 }, { 0x120, UNWIND_SP, 0, 0, 4 },
+		    { 0x128, UNWIND_NONE, 0, 0, 0 }, { 0x200, UNWIND_SP, 0, 0, 7 },
+		    { 0x230, UNWIND_NONE, 0, 0, 0 }, { CODE_SIZE - 0x10, UNWIND_SP, 0, 0, 8 },
+		    { CODE_SIZE, UNWIND_NONE, 0, 0, 0 });
 }
 
 static void an_entry_point_without_rules_ends_stacks(void **state)
@@ -320,22 +341,23 @@ static void an_entry_point_without_rules_ends_stacks(void **state)
 	elf_init(&elf);
 	elf.entry = CODE + 0x20;
 	fde_put(&elf, 0x100, 0x10, BYTES(0x00));
-	EXPECT_ROWS(&elf, { 0x20, UNWIND_END, 0, 0 }, { 0x60, UNWIND_NONE, 0, 0 },
-		    { 0x100, UNWIND_SP, 0, 1 }, { 0x110, UNWIND_NONE, 0, 0 });
+	EXPECT_ROWS(&elf, { 0x20, UNWIND_END, 0, 0, 0 }, { 0x60, UNWIND_NONE, 0, 0, 0 },
+		    { 0x100, UNWIND_SP, 0, 0, 1 }, { 0x110, UNWIND_NONE, 0, 0, 0 });
 	elf.entry = CODE + 0xf0;
-	EXPECT_ROWS(&elf, { 0xf0, UNWIND_END, 0, 0 }, { 0x100, UNWIND_SP, 0, 1 },
-		    { 0x110, UNWIND_NONE, 0, 0 });
+	EXPECT_ROWS(&elf, { 0xf0, UNWIND_END, 0, 0, 0 }, { 0x100, UNWIND_SP, 0, 0, 1 },
+		    { 0x110, UNWIND_NONE, 0, 0, 0 });
 	elf.entry = CODE + 0x110;
-	EXPECT_ROWS(&elf, { 0x100, UNWIND_SP, 0, 1 }, { 0x110, UNWIND_END, 0, 0 },
-		    { 0x150, UNWIND_NONE, 0, 0 });
+	EXPECT_ROWS(&elf, { 0x100, UNWIND_SP, 0, 0, 1 }, { 0x110, UNWIND_END, 0, 0, 0 },
+		    { 0x150, UNWIND_NONE, 0, 0, 0 });
 	elf.entry = CODE + 0x108;
-	EXPECT_ROWS(&elf, { 0x100, UNWIND_SP, 0, 1 }, { 0x110, UNWIND_NONE, 0, 0 });
+	EXPECT_ROWS(&elf, { 0x100, UNWIND_SP, 0, 0, 1 }, { 0x110, UNWIND_NONE, 0, 0, 0 });
 }
 
 static void a_signal_frame_needs_the_kernels_shape(void **state)
 {
 	static const uint8_t rules[] = {
 		0x0f, 4,  0x77, 0xa0, 1,    0x06, /* cfa: breg7 160, deref */
+		0x10, 3,  3,	0x77, 0x80, 1, /* rbx at rsp + 128 */
 		0x10, 6,  3,	0x77, 0xf8, 0, /* rbp at rsp + 120 */
 		0x10, 7,  3,	0x77, 0xa0, 1, /* rsp at rsp + 160 */
 		0x10, 16, 3,	0x77, 0xa8, 1, /* rip at rsp + 168 */
@@ -345,8 +367,10 @@ static void a_signal_frame_needs_the_kernels_shape(void **state)
 	cie_put(&elf, "zRS", BYTES(0x03), USUAL);
 	fde_put(&elf, 0x100, 0x10, rules, sizeof(rules));
 	fde_put(&elf, 0x110, 0x10, BYTES(0x00));
-	EXPECT_ROWS(&elf, { 0x100, UNWIND_SIGNAL, 0, 0 }, { 0x110, UNWIND_HARD, 0, 0 },
-		    { 0x120, UNWIND_NONE, 0, 0 });
+	fde_put(&elf, 0x120, 0x10, rules, sizeof(rules));
+	elf.bytes[FRAME_OFFSET + elf.frame_size - sizeof(rules) + 7] = 12; /* rbx's rule */
+	EXPECT_ROWS(&elf, { 0x100, UNWIND_SIGNAL, 0, 0, 0 }, { 0x110, UNWIND_HARD, 0, 0, 0 },
+		    { 0x130, UNWIND_NONE, 0, 0, 0 });
 }
 
 /* An FDE at offset 0x100 of the code with 0x10 bytes in each pointer encoding. */
@@ -375,7 +399,7 @@ static void pointer_encodings_are_read(void **state)
 		put_number(&elf, 0x10, cases[i].size);
 		put_number(&elf, 0, 1);
 		length_patch(&elf, at);
-		EXPECT_ROWS(&elf, { 0x800, UNWIND_SP, 0, 1 }, { 0x810, UNWIND_NONE, 0, 0 });
+		EXPECT_ROWS(&elf, { 0x800, UNWIND_SP, 0, 0, 1 }, { 0x810, UNWIND_NONE, 0, 0, 0 });
 	}
 }
 
@@ -398,8 +422,8 @@ static void augmentations_and_long_lengths_are_read(void **state)
 	put(&elf, BYTES(DEF_CFA_OFFSET(24)));
 	program = elf.frame_size - at - 12;
 	memcpy(elf.bytes + FRAME_OFFSET + at + 4, &program, 8);
-	EXPECT_ROWS(&elf, { 0x100, UNWIND_SP, 0, 2 }, { 0x110, UNWIND_SP, 0, 3 },
-		    { 0x120, UNWIND_NONE, 0, 0 });
+	EXPECT_ROWS(&elf, { 0x100, UNWIND_SP, 0, 0, 2 }, { 0x110, UNWIND_SP, 0, 0, 3 },
+		    { 0x120, UNWIND_NONE, 0, 0, 0 });
 }
 
 static void an_image_that_is_none_is_refused(void **state)
@@ -470,8 +494,8 @@ static void table_check(const struct unwind_table *table)
 		if (!i)
 			continue;
 		assert_true(row->pc > row[-1].pc);
-		assert_true(row->kind != row[-1].kind || row->bp != row[-1].bp ||
-			    row->cfa != row[-1].cfa);
+		assert_true(row->kind != row[-1].kind || row->rbx != row[-1].rbx ||
+			    row->bp != row[-1].bp || row->cfa != row[-1].cfa);
 	}
 }
 
@@ -513,12 +537,22 @@ static void damaged_files_give_sound_tables(void **state)
 enum { STACK = 0x7000, MODULE = 0x10000, BARE = 0x20000, WORDS = 8, DEPTH = 8 };
 
 static const struct unwind_row walk_rows[] = {
-	{ 0x000, UNWIND_SP, 0, 1 },	{ 0x100, UNWIND_SP, -2, 3 },
-	{ 0x200, UNWIND_BP, -2, 2 },	{ 0x300, UNWIND_PLT, 0, 11 },
-	{ 0x400, UNWIND_DRAP, -1, 0 },	{ 0x500, UNWIND_REG, 10, 0 },
-	{ 0x600, UNWIND_DEREF, 0, 17 }, { 0x700, UNWIND_SIGNAL, 0, 0 },
-	{ 0x800, UNWIND_HARD, 0, 0 },	{ 0x900, UNWIND_END, 0, 0 },
-	{ 0xa00, UNWIND_NONE, 0, 0 },	{ 0xb00, UNWIND_SP, 0, 0 },
+	{ 0x000, UNWIND_SP, 0, 0, 1 },
+	{ 0x100, UNWIND_SP, 0, -2, 3 },
+	{ 0x200, UNWIND_BP, 0, -2, 2 },
+	{ 0x300, UNWIND_PLT, 0, 0, 11 },
+	{ 0x400, UNWIND_DRAP, 0, -1, 0 },
+	{ 0x500, UNWIND_REG, 0, 10, 0 },
+	{ 0x600, UNWIND_DEREF, 0, 0, 17 },
+	{ 0x700, UNWIND_SIGNAL, 0, 0, 0 },
+	{ 0x800, UNWIND_HARD, 0, 0, 0 },
+	{ 0x900, UNWIND_END, 0, 0, 0 },
+	{ 0xa00, UNWIND_NONE, 0, 0, 0 },
+	{ 0xb00, UNWIND_SP, 0, 0, 0 },
+	{ 0xc00, UNWIND_REG, 2, 3, 2 },
+	{ 0xd00, UNWIND_SP, 2, 0, 2 },
+	{ 0xe00, UNWIND_SP, UNWIND_RBX_LOST, 0, 1 },
+	{ 0xf00, UNWIND_REG, 0, 0x23, 2 },
 };
 
 struct walk {
@@ -542,9 +576,10 @@ static struct walk walk_from(struct unwind_registers registers, const uint64_t *
 	return walk;
 }
 
-#define WALK(ip, sp, bp, ...)                                                                      \
-	walk_from((struct unwind_registers){ ip, sp, bp }, (const uint64_t[WORDS]){ __VA_ARGS__ }, \
-		  WORDS, DEPTH)
+#define WALK_RBX(ip, sp, bp, rbx, ...)                                                             \
+	walk_from((struct unwind_registers){ ip, sp, bp, rbx },                                    \
+		  (const uint64_t[WORDS]){ __VA_ARGS__ }, WORDS, DEPTH)
+#define WALK(ip, sp, bp, ...) WALK_RBX(ip, sp, bp, 0, __VA_ARGS__)
 
 static void walk_expect(struct walk walk, enum stack_end end, size_t count, const uint64_t *frames)
 {
@@ -584,6 +619,32 @@ static void walks_follow_each_kind(void **state)
 	EXPECT_WALK(WALK(MODULE + 0x800, STACK, 0), HARD_RULE, LEAF(MODULE + 0x800));
 }
 
+static void walks_find_a_cfa_in_rbx(void **state)
+{
+	/* In the register itself, in the innermost frame and in the next. */
+	EXPECT_WALK(WALK_RBX(MODULE + 0xc00, STACK, 0, STACK + 8, 0, 0, MODULE + 0x910), COMPLETE,
+		    LEAF(MODULE + 0xc00), MODULE + 0x910);
+	EXPECT_WALK(WALK_RBX(MODULE, STACK, 0, STACK + 16, MODULE + 0xc10, 0, 0, MODULE + 0x910),
+		    COMPLETE, LEAF(MODULE), MODULE + 0xc10, MODULE + 0x910);
+	/* Saved by a frame further in, and then by the one that counts from it. */
+	EXPECT_WALK(WALK_RBX(MODULE + 0xd00, STACK, 0, 1, STACK + 24, MODULE + 0xc10, 0, STACK + 40,
+			     MODULE + 0xc10, 0, MODULE + 0x910),
+		    COMPLETE, LEAF(MODULE + 0xd00), MODULE + 0xc10, MODULE + 0xc10, MODULE + 0x910);
+	/* bp saved beside it. */
+	EXPECT_WALK(WALK_RBX(MODULE + 0xf00, STACK, 1, STACK + 8, 0, STACK + 32, MODULE + 0x210, 0,
+			     0, MODULE + 0x910),
+		    COMPLETE, LEAF(MODULE + 0xf00), MODULE + 0x210, MODULE + 0x910);
+	/* Not known any more after rules that no row can say, and after code without rules. */
+	EXPECT_WALK(WALK_RBX(MODULE + 0xe00, STACK, 0, STACK + 16, MODULE + 0xc10, 0, 0,
+			     MODULE + 0x910),
+		    HARD_RULE, LEAF(MODULE + 0xe00), MODULE + 0xc10);
+	EXPECT_WALK(WALK_RBX(BARE + 1, STACK, STACK, STACK + 24, 0, MODULE + 0xc10, 0, 0,
+			     MODULE + 0x910),
+		    HARD_RULE, LEAF(BARE + 1), MODULE + 0xc10);
+	EXPECT_WALK(WALK_RBX(MODULE + 0xd00, STACK - 8, 0, 0, MODULE + 0xc10), DUMP_SHORT,
+		    LEAF(MODULE + 0xd00), MODULE + 0xc10);
+}
+
 static void walks_go_by_frame_pointer_without_rows(void **state)
 {
 	EXPECT_WALK(WALK(BARE + 1, STACK, STACK, STACK + 24, BARE + 2, 0, 0, BARE + 3), COMPLETE,
@@ -603,11 +664,16 @@ static void walks_go_through_signal_frames(void **state)
 		MODULE + 0x100; /* exact: the row before it is another */
 	stack[context + UCONTEXT_RSP / 8] = STACK + 8 * 26;
 	stack[context + UCONTEXT_RBP / 8] = 77;
+	stack[context + UCONTEXT_RBX / 8] = STACK + 8 * 27;
 	stack[26 + 2] = MODULE + 0x910;
 	EXPECT_WALK(walk_from((struct unwind_registers){ MODULE, STACK, 0 }, stack, 32, DEPTH),
 		    COMPLETE, LEAF(MODULE), MODULE + 0x701, LEAF(MODULE + 0x100), MODULE + 0x910);
 	EXPECT_WALK(walk_from((struct unwind_registers){ MODULE, STACK, 0 }, stack, 16, DEPTH),
 		    DUMP_SHORT, LEAF(MODULE), MODULE + 0x701);
+	/* What was interrupted counts from its rbx. */
+	stack[context + UCONTEXT_RIP / 8] = MODULE + 0xc00;
+	EXPECT_WALK(walk_from((struct unwind_registers){ MODULE, STACK, 0 }, stack, 32, DEPTH),
+		    COMPLETE, LEAF(MODULE), MODULE + 0x701, LEAF(MODULE + 0xc00), MODULE + 0x910);
 	/* A call through a null pointer that a handler caught: the root is not reached. */
 	stack[context + UCONTEXT_RIP / 8] = 0;
 	EXPECT_WALK(walk_from((struct unwind_registers){ MODULE, STACK, 0 }, stack, 32, DEPTH),
@@ -635,6 +701,7 @@ int main(void)
 		cmocka_unit_test(a_function_becomes_rows),
 		cmocka_unit_test(every_kind_of_cfa_has_its_row),
 		cmocka_unit_test(what_a_row_cannot_say_is_hard),
+		cmocka_unit_test(rbx_is_followed_or_lost),
 		cmocka_unit_test(other_spellings_mean_the_same),
 		cmocka_unit_test(every_way_to_advance_is_followed),
 		cmocka_unit_test(a_program_that_breaks_off_is_hard_from_there),
@@ -649,6 +716,7 @@ int main(void)
 		cmocka_unit_test(section_headers_are_not_needed),
 		cmocka_unit_test(damaged_files_give_sound_tables),
 		cmocka_unit_test(walks_follow_each_kind),
+		cmocka_unit_test(walks_find_a_cfa_in_rbx),
 		cmocka_unit_test(walks_go_by_frame_pointer_without_rows),
 		cmocka_unit_test(walks_go_through_signal_frames),
 		cmocka_unit_test(walks_say_why_they_end),

@@ -54,6 +54,7 @@ struct sample_dump {
 	wire_u64 ip; /* user registers */
 	wire_u64 sp;
 	wire_u64 bp;
+	wire_u64 bx;
 	wire_u16 kernel_count;
 	wire_u16 reserved;
 	wire_u32 stack_size; /* bytes valid in stack */
@@ -75,6 +76,7 @@ struct sample_identity {
 
 _Static_assert(sizeof(struct sample_record) == 32, "wire");
 _Static_assert(sizeof(struct sample_stack) == 48, "wire");
+_Static_assert(sizeof(struct sample_dump) == 72 + 8 * SAMPLE_KERNEL_DEPTH_MAX, "wire");
 
 /* Key and value of the counts maps. */
 struct sample_key {

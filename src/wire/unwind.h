@@ -14,14 +14,17 @@
  *	BP	cfa = bp + cfa * 8
  *	PLT	cfa = sp + 8 + ((ip & 15) >= cfa ? 8 : 0)	(lazy binding stubs)
  *	DRAP	cfa = load(bp + bp * 8), caller's bp = load(bp)	(realigned stacks)
- *	REG	cfa = register(bp & 15) + cfa * 8; leaf frames only: elsewhere the register is unknown. The caller's bp was
- *		saved at cfa - n * 8, n being the upper four bits of bp; 0 says bp is unchanged.
+ *	REG	cfa = register(bp & 15) + cfa * 8; leaf frames only, rbx aside: elsewhere the register is unknown. The
+ *		caller's bp was saved at cfa - n * 8, n being the upper four bits of bp; 0 says bp is unchanged.
  *	DEREF	cfa = load(sp + (cfa >> 3) * 8) + (cfa & 7) * 8	(hand-written cryptography)
- *	SIGNAL	ip, sp, bp are loaded from the ucontext at sp; the caller was interrupted, not calling
+ *	SIGNAL	ip, sp, bp, rbx are loaded from the ucontext at sp; the caller was interrupted, not calling
  *	HARD	a rule these tables cannot express: the walk stops here, counted
  *
  * In all but END, SIGNAL and HARD rows the return address is at cfa - 8. In SP, BP, PLT and DEREF rows, bp != 0 says
  * that the caller's bp was saved at cfa + bp * 8 (always negative); 0 says bp is unchanged.
+ *
+ * rbx is followed for the REG rows of the dynamic linker, which is on the stack whenever a symbol is bound. Hardly any
+ * walk meets one, so a walk only keeps the address of the newest saved rbx (unwind_rbx_place()) and loads it when it does.
  */
 #pragma once
 
@@ -63,12 +66,25 @@ enum unwind_kind {
 
 struct unwind_row {
 	wire_u32 pc; /* offset from the module's lowest PT_LOAD address */
-	wire_u8 kind; /* enum unwind_kind */
+	wire_u8 kind : 4; /* enum unwind_kind */
+	wire_u8 rbx : 4; /* the caller's was saved so many words below the cfa; 0: unchanged; or UNWIND_RBX_LOST */
 	wire_s8 bp; /* in words; meaning by kind; in REG rows also the DWARF register number */
 	wire_s16 cfa; /* in words; meaning by kind */
 };
 
 _Static_assert(sizeof(struct unwind_row) == 8, "eight rows a cache line");
+_Static_assert(UNWIND_KIND_COUNT <= 16, "four bits");
+
+#define UNWIND_RBX_LOST 15 /* saved in a place that a row cannot say */
+#define UNWIND_RBX_NOWHERE (~0ull)
+
+/* Where the newest saved rbx lies, once a frame is left: 0 while it is still the interrupted register itself. */
+static inline wire_u64 unwind_rbx_place(wire_u64 place, const struct unwind_row *row, wire_u64 cfa)
+{
+	if (!row->rbx)
+		return place;
+	return row->rbx == UNWIND_RBX_LOST ? UNWIND_RBX_NOWHERE : cfa - row->rbx * 8ull;
+}
 
 /*
  * A user frame that was interrupted at its address (the innermost one, and the one below a signal handler) carries this
@@ -79,6 +95,7 @@ _Static_assert(sizeof(struct unwind_row) == 8, "eight rows a cache line");
 /* Offsets of the saved registers in the ucontext that the kernel pushes for a signal. */
 enum {
 	UCONTEXT_RBP = 120,
+	UCONTEXT_RBX = 128,
 	UCONTEXT_RSP = 160,
 	UCONTEXT_RIP = 168,
 };
@@ -102,7 +119,7 @@ _Static_assert(sizeof(struct unwind_mapping) == 32, "read by BPF");
  */
 #define STACK_ENDS(X)                                                                              \
 	X(COMPLETE, "complete", "walked to its root")                                              \
-	X(NO_USER, "no_user", "kernel thread, exec or exit: no user stack")                      \
+	X(NO_USER, "no_user", "kernel thread, exec or exit: no user stack")                        \
 	X(FRAME_POINTER, "frame_pointer", "frame-pointer chain broke where there is no table")     \
 	X(NO_MAPPING, "no_mapping", "return address lies in no executable mapping")                \
 	X(UNREADABLE, "unreadable", "stack memory was not present")                                \

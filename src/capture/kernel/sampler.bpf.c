@@ -121,7 +121,7 @@ struct {
 	__type(value, struct sample_tally);
 } tallies SEC(".maps");
 
-enum { DWARF_REGISTERS = 16 };
+enum { DWARF_REGISTERS = 16, DWARF_RBX = 3 };
 
 /*
  * A walk in progress. It lies in per-CPU memory and not on the stack: the verifier does not follow values through
@@ -132,6 +132,7 @@ struct walk {
 	__u64 registers[DWARF_REGISTERS]; /* at the interrupted user instruction, by DWARF number */
 	__u64 user_ip; /* where user space was interrupted or called the kernel */
 	__u64 ip, sp, bp; /* of the frame reached */
+	__u64 rbx_place; /* see unwind_rbx_place() */
 	__u64 hash;
 	__u32 tgid;
 	__u32 cache; /* first cache entry of this CPU */
@@ -317,10 +318,12 @@ static __always_inline long walk_stop(struct walk *walk, __u32 end)
 
 static __always_inline long step_signal(struct walk *walk)
 {
-	if (load(walk->sp + UCONTEXT_RBP, &walk->bp, 8) ||
-	    load(walk->sp + UCONTEXT_RIP, &walk->ip, 8) ||
-	    load(walk->sp + UCONTEXT_RSP, &walk->sp, 8))
+	__u64 frame = walk->sp;
+
+	if (load(frame + UCONTEXT_RBP, &walk->bp, 8) || load(frame + UCONTEXT_RIP, &walk->ip, 8) ||
+	    load(frame + UCONTEXT_RSP, &walk->sp, 8))
 		return walk_stop(walk, STACK_END_UNREADABLE);
+	walk->rbx_place = frame + UCONTEXT_RBX;
 	walk->exact = 1;
 	walk->leaf = 0;
 	return 0;
@@ -347,6 +350,7 @@ static __always_inline long step_frame_pointer(struct walk *walk)
 		return walk_stop(walk, STACK_END_COMPLETE);
 	if (walk->bp < walk->sp || walk->bp % 8 || load(walk->bp, saved, sizeof(saved)))
 		return walk_stop(walk, STACK_END_FRAME_POINTER);
+	walk->rbx_place = UNWIND_RBX_NOWHERE;
 	return step_to(walk, walk->bp + 16, saved[0], saved[1]);
 }
 
@@ -357,14 +361,17 @@ static __always_inline long step_drap(struct walk *walk, const struct unwind_row
 	if (load(walk->bp + row->bp * 8, &cfa, 8) || load(walk->bp, &bp, 8) ||
 	    load(cfa - 8, &ip, 8))
 		return walk_stop(walk, STACK_END_UNREADABLE);
+	walk->rbx_place = unwind_rbx_place(walk->rbx_place, row, cfa);
 	return step_to(walk, cfa, bp, ip);
 }
 
 /* The usual rows: cfa known, return address at cfa - 8, bp possibly saved at cfa + saved * 8. */
-static __always_inline long step_cfa(struct walk *walk, __u64 cfa, int saved)
+static __always_inline long step_cfa(struct walk *walk, const struct unwind_row *row, __u64 cfa,
+				     int saved)
 {
 	__u64 words[2] = { walk->bp };
 
+	walk->rbx_place = unwind_rbx_place(walk->rbx_place, row, cfa);
 	if (saved == -2) {
 		if (load(cfa - 16, words, 16))
 			return walk_stop(walk, STACK_END_UNREADABLE);
@@ -375,6 +382,18 @@ static __always_inline long step_cfa(struct walk *walk, __u64 cfa, int saved)
 	return step_to(walk, cfa, words[0], words[1]);
 }
 
+static __always_inline long step_register(struct walk *walk, const struct unwind_row *row)
+{
+	__u32 reg = row->bp & (DWARF_REGISTERS - 1);
+	__u64 value = walk->registers[reg];
+
+	if (reg == DWARF_RBX ? walk->rbx_place == UNWIND_RBX_NOWHERE : !walk->leaf)
+		return walk_stop(walk, STACK_END_HARD_RULE);
+	if (reg == DWARF_RBX && walk->rbx_place && load(walk->rbx_place, &value, 8))
+		return walk_stop(walk, STACK_END_UNREADABLE);
+	return step_cfa(walk, row, value + (__s64)row->cfa * 8, -((__u8)row->bp >> 4));
+}
+
 static __always_inline long step_by_row(struct walk *walk, const struct unwind_row *row)
 {
 	__s64 offset = (__s64)row->cfa * 8;
@@ -382,21 +401,18 @@ static __always_inline long step_by_row(struct walk *walk, const struct unwind_r
 
 	switch (row->kind) {
 	case UNWIND_SP:
-		return step_cfa(walk, walk->sp + offset, row->bp);
+		return step_cfa(walk, row, walk->sp + offset, row->bp);
 	case UNWIND_BP:
-		return step_cfa(walk, walk->bp + offset, row->bp);
+		return step_cfa(walk, row, walk->bp + offset, row->bp);
 	case UNWIND_PLT:
 		cfa = walk->sp + 8 + ((walk->ip & 15) >= (__u64)row->cfa ? 8 : 0);
-		return step_cfa(walk, cfa, row->bp);
+		return step_cfa(walk, row, cfa, row->bp);
 	case UNWIND_DEREF:
 		if (load(walk->sp + (row->cfa >> 3) * 8, &cfa, 8))
 			return walk_stop(walk, STACK_END_UNREADABLE);
-		return step_cfa(walk, cfa + (row->cfa & 7) * 8, row->bp);
+		return step_cfa(walk, row, cfa + (row->cfa & 7) * 8, row->bp);
 	case UNWIND_REG:
-		if (!walk->leaf)
-			return walk_stop(walk, STACK_END_HARD_RULE);
-		cfa = walk->registers[row->bp & (DWARF_REGISTERS - 1)] + offset;
-		return step_cfa(walk, cfa, -((__u8)row->bp >> 4));
+		return step_register(walk, row);
 	case UNWIND_DRAP:
 		return step_drap(walk, row);
 	case UNWIND_SIGNAL:
@@ -587,6 +603,7 @@ static __always_inline void dump_keep(struct sample_tally *tally, const struct s
 	dump->dump.ip = walk->user_ip;
 	dump->dump.sp = copy.sp;
 	dump->dump.bp = walk->registers[6];
+	dump->dump.bx = walk->registers[DWARF_RBX];
 	dump->dump.kernel_count = (__u16)walk->kernel_count;
 	bpf_probe_read_kernel(dump->dump.frames, sizeof(dump->dump.frames), walk->frames);
 	bpf_loop(SAMPLE_DUMP_MAX / DUMP_CHUNK + 1, dump_step, &copy, 0);
@@ -701,6 +718,7 @@ static __always_inline void walk_begin(struct walk *walk, const struct sample_im
 	walk->kernel_count = kernel_count;
 	walk->at = kernel_count;
 	walk->limit = kernel_count + max_depth;
+	walk->rbx_place = 0;
 	walk->exact = 1;
 	walk->leaf = 1;
 	walk->unpublished = 0;
