@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the measurements share: the programs measured, the recorders, profiles, statistics and how results are printed.
+"""What the measurements share: the programs measured, the recorders, profiles, statistics, printing.
 
-A script makes a Bench, which owns a scratch folder and prints. Everything that is started runs to its end or is ended
-with the Bench; nothing is measured beside anything else.
+A script gets a Bench, which owns a scratch folder. Everything that is started runs to its end or is
+ended with the Bench; nothing is measured beside anything else.
 """
 
 import argparse
@@ -40,8 +40,17 @@ class Bench:
         self.options = parser.parse_args()
         self.quick = self.options.quick
         self.assay_path = find_assay()
+        os.environ["PYTHONHASHSEED"] = "0"  # the same work in each run
         self.scratch = tempfile.mkdtemp(prefix="assay-bench-")
         self.children = []
+
+    def need(self, *tools, root=True):
+        """Stops before anything is measured if the machine lacks something."""
+        missing = [tool for tool in tools if not shutil.which(tool)]
+        if missing:
+            raise Broken(f"not installed: {', '.join(missing)}; make deps-check installs them")
+        if root and os.geteuid() != 0:
+            raise Broken("run as root: perf and BPF are measured")
 
     def runs(self, full, quick):
         return self.options.runs or (quick if self.quick else full)
@@ -50,35 +59,37 @@ class Bench:
         return os.path.join(self.scratch, name)
 
     def compile(self, name):
-        """The path of bench/programs/NAME.c as a program with symbols and without debug information."""
+        """bench/programs/NAME.c as a program with symbols and without debug information."""
         program = self.path(name)
         if not os.path.exists(program):
             source = os.path.join(PROGRAMS, name + ".c")
             self.call([os.environ.get("CC", "cc"), "-O2", "-o", program, source])
         return program
 
-    def call(self, command, statuses=(0,), **options):
+    def call(self, command, **options):
         """Runs a command to its end and returns what it printed."""
-        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL,
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE,
                    "cwd": self.scratch, "text": True, "errors": "replace", **options}
         try:
             done = subprocess.run(command, **options)
         except OSError as error:
             raise Broken(f"cannot run {command[0]}: {error.strerror}") from error
-        if done.returncode not in statuses:
-            raise Broken(f"{' '.join(command)}: status {done.returncode}: {(done.stderr or '').strip()[-600:]}")
+        if done.returncode != 0:
+            reason = (done.stderr or "").strip()[-600:]
+            raise Broken(f"{' '.join(command)}: status {done.returncode}: {reason}")
         return done.stdout
 
-    def start(self, command, **options):
-        """Starts a command in a process group of its own; stop() or the end of the Bench ends it."""
-        child = subprocess.Popen(command, cwd=self.scratch, stdin=subprocess.DEVNULL,
-                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                 start_new_session=True, **options)
+    def start(self, command):
+        """Starts a command in a process group of its own, which ends with the Bench at the latest."""
+        with open(self.path("stderr"), "wb") as errors:
+            child = subprocess.Popen(command, cwd=self.scratch, stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.DEVNULL, stderr=errors,
+                                     start_new_session=True)
         self.children.append(child)
         return child
 
     def stop(self, child, number=signal.SIGKILL):
-        """Ends the command's process group and waits. Returns the status; rusage stays in child.usage."""
+        """Ends the command's process group and waits; child.usage says what it used."""
         if child.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child.pid, number)
@@ -92,13 +103,19 @@ class Bench:
             self.children.remove(child)
         return child.returncode
 
+    def errors(self):
+        """What the command started last wrote to stderr."""
+        with open(self.path("stderr"), encoding="utf-8", errors="replace") as stream:
+            return stream.read().strip()[-600:]
+
     def timed(self, prefix, command, clock=False):
-        """Runs prefix + command and returns how the command itself fared, whatever the prefix did around it."""
+        """Runs prefix + command and returns how the command itself fared."""
         result = self.path("timer.out")
         with contextlib.suppress(FileNotFoundError):
             os.unlink(result)
         env = {**os.environ, **({"TIMER_CLOCK": "1"} if clock else {})}
-        self.call(prefix + [self.compile("timer"), result] + command, stdout=subprocess.DEVNULL, env=env)
+        self.call(prefix + [self.compile("timer"), result] + command, stdout=subprocess.DEVNULL,
+                  env=env)
         with open(result, encoding="ascii") as stream:
             return Timing(*map(int, stream.read().split()))
 
@@ -108,10 +125,8 @@ class Bench:
 
     def perf_record(self, data, rate, *more):
         """The same for perf."""
-        return ["perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", str(rate), "-o", data, *more, "--"]
-
-    def profile(self, path):
-        return Profile(path)
+        return ["perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", str(rate), "-o", data,
+                *more, "--"]
 
     def close(self):
         for child in list(self.children):
@@ -124,7 +139,8 @@ class Bench:
     def title(self, question):
         print(f"# {question}")
         load = os.getloadavg()[0]
-        print(f"# {cpu_name()}, {os.cpu_count()} cores, Linux {platform.release()}; load average before {load:.2f}"
+        print(f"# {cpu_name()}, {os.cpu_count()} cores, Linux {platform.release()}; "
+              f"load average before {load:.2f}"
               + (" (NOT QUIET: timings are worth little)" if load > 0.5 else "")
               + ("; --quick: numbers decide nothing" if self.quick else ""), flush=True)
 
@@ -162,7 +178,8 @@ class Profile:
         return dict(self.rows("select reason, count from stack_end"))
 
     def roots(self):
-        """(path, address) of the outermost frame to the number of samples below it; kernel-only stacks left out."""
+        """(path, address) of the outermost user frame to the number of samples above it. The address
+        is that of the call, not the one it returns to."""
         return {(path, address): count for path, address, count in self.rows("""
             with recursive walk (stack, count) as (
                 select stack, sum(count) from sample group by stack
@@ -170,7 +187,8 @@ class Profile:
                 select stack.parent, walk.count from walk join stack on stack.id = walk.stack
                 where stack.parent != 0)
             select module.path, location.address, sum(walk.count)
-            from walk join stack on stack.id = walk.stack join location on location.id = stack.location
+            from walk join stack on stack.id = walk.stack
+                join location on location.id = stack.location
                 join module on module.id = location.module
             where stack.parent = 0 and module.kind != 'kernel'
             group by 1, 2""")}
@@ -180,7 +198,7 @@ class Profile:
 
 
 class Elf:
-    """What binutils says about a file: where its code lies and where its stacks begin."""
+    """What binutils says about a file: where its code lies, its functions, where stacks begin."""
 
     cache = {}
 
@@ -195,16 +213,12 @@ class Elf:
         for words in readelf("-lW", path, r"^\s+LOAD\s+(.*)$"):
             offset, address, _, size = (int(word, 16) for word in words.split()[:4])
             self.segments.append((offset, offset + size, address - offset))
-        self.outermost = sorted(outermost_functions(path))
+        frames = list(frames_read(path))
+        self.functions = sorted({(start, end) for start, end, _ in frames})
+        self.outermost = sorted({(start, end) for start, end, outermost in frames if outermost})
         self.aliases = {}
-        by_address = {}
-        for words in readelf("-sW", path, r"^\s*\d+: (.*)$"):
-            fields = words.split()
-            if len(fields) >= 7 and fields[2] in ("FUNC", "IFUNC") and fields[5] != "UND":
-                by_address.setdefault(int(fields[0], 16), set()).add(fields[6].split("@")[0])
-        for names in by_address.values():
-            first = min(names)
-            self.aliases.update(dict.fromkeys(names, first))
+        for names in symbols_read(path).values():
+            self.aliases.update(dict.fromkeys(names, min(names)))
 
     def address(self, offset):
         """The address in the file's own numbering of a place in the file."""
@@ -214,42 +228,71 @@ class Elf:
         return None
 
     def is_outermost(self, address):
-        """Whether a return address lies in a function that nobody called, such as _start."""
-        at = bisect.bisect(self.outermost, (address, 0)) - 1
-        return at >= 0 and self.outermost[at][0] < address <= self.outermost[at][1]
+        """Whether an address lies in a function that nobody called, such as _start."""
+        return range_at(self.outermost, address) is not None
+
+    def name(self, symbol):
+        """One name for all names of a function."""
+        return self.aliases.get(symbol.split("@")[0], symbol)
+
+    def function(self, address):
+        """A name for the function around an address that no symbol covers, from .eh_frame."""
+        start = range_at(self.functions, address)
+        return f"sub_{start:x}" if start is not None else "[no symbol]"
+
+
+def range_at(ranges, address):
+    """The start of the one that holds the address."""
+    at = bisect.bisect(ranges, (address + 1,)) - 1
+    return ranges[at][0] if at >= 0 and address < ranges[at][1] else None
 
 
 def readelf(option, path, pattern):
-    done = subprocess.run(["readelf", option, path], capture_output=True, text=True, errors="replace")
-    return re.findall("(?m)" + pattern, done.stdout)
+    return re.findall("(?m)" + pattern, readelf_text(option, path))
 
 
-def outermost_functions(path):
-    """(start, end) of each function without a caller: .eh_frame says that its return address is undefined, or the
-    kernel enters the file there."""
-    for entry in readelf("-hW", path, r"Entry point address:\s+0x([0-9a-f]+)"):
-        yield int(entry, 16), int(entry, 16) + ENTRY_SIZE
-    done = subprocess.run(["readelf", "--debug-dump=frames", path], capture_output=True, text=True,
-                          errors="replace")
-    undefined, current, bounds = set(), None, None
-    for line in done.stdout.splitlines():
-        cie = re.match(r"([0-9a-f]+) [0-9a-f]+ [0-9a-f]+ CIE", line)
-        fde = re.match(r"[0-9a-f]+ [0-9a-f]+ [0-9a-f]+ FDE cie=([0-9a-f]+) pc=([0-9a-f]+)\.\.([0-9a-f]+)", line)
-        if cie:
-            current, bounds = cie.group(1), None
-        elif fde:
-            current, bounds = None, (int(fde.group(2), 16), int(fde.group(3), 16))
-            if fde.group(1) in undefined:
-                yield bounds
+def readelf_text(option, path):
+    return subprocess.run(["readelf", option, path], capture_output=True, text=True,
+                          errors="replace").stdout
+
+
+def symbols_read(path):
+    """Address to the names of the functions there, from the file and its separate debug file."""
+    names = {}
+    files = [path] + [f"/usr/lib/debug/.build-id/{build[:2]}/{build[2:]}.debug"
+                      for build in readelf("-nW", path, r"Build ID: ([0-9a-f]+)")]
+    for file in filter(os.path.exists, files):
+        for words in readelf("-sW", file, r"^\s*\d+: (.*)$"):
+            fields = words.split()
+            if len(fields) >= 7 and fields[2] in ("FUNC", "IFUNC") and fields[5] != "UND":
+                names.setdefault(int(fields[0], 16), set()).add(fields[6].split("@")[0])
+    return names
+
+
+def frames_read(path):
+    """(start, end, has no caller) of each function in .eh_frame, and of what the kernel enters. A
+    function has no caller when its return address is undefined."""
+    for address in readelf("-hW", path, r"Entry point address:\s+0x([0-9a-f]+)"):
+        yield int(address, 16), int(address, 16) + ENTRY_SIZE, True
+    entry = re.compile(r"([0-9a-f]+) [0-9a-f]+ [0-9a-f]+ (?:CIE|FDE cie=(\w+) pc=(\w+)\.\.(\w+))")
+    undefined, cie, bounds = set(), None, None
+    for line in readelf_text("--debug-dump=frames", path).splitlines():
+        head = entry.match(line)
+        if head and not head.group(2):
+            cie, bounds = head.group(1), None
+        elif head:
+            cie, bounds = None, (int(head.group(3), 16), int(head.group(4), 16))
+            yield *bounds, head.group(2) in undefined
         elif re.search(r"DW_CFA_undefined: r16\b", line):
-            undefined.add(current)
+            undefined.add(cie)
             if bounds:
-                yield bounds
+                yield *bounds, True
 
 
 def workloads(bench):
     """The three programs that Debian ships and the measurements are about: name to command."""
-    return {"xz": workload_xz(bench), "python3": workload_python(bench), "povray": workload_povray(bench)}
+    return {"xz": workload_xz(bench), "python3": workload_python(bench),
+            "povray": workload_povray(bench)}
 
 
 def workload_xz(bench):
@@ -260,7 +303,8 @@ def workload_xz(bench):
         with open(path, "wb") as output:
             for name in sorted(os.listdir(LIBRARIES)):
                 source = os.path.join(LIBRARIES, name)
-                if left > 0 and ".so" in name and os.path.isfile(source) and not os.path.islink(source):
+                real = os.path.isfile(source) and not os.path.islink(source)
+                if left > 0 and ".so" in name and real:
                     with open(source, "rb") as stream:
                         left -= output.write(stream.read(left))
         if left > 0:
