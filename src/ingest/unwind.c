@@ -191,6 +191,8 @@ struct walker {
 	const struct unwind_memory *memory;
 	struct unwind_registers regs; /* rbx: the innermost frame's, always */
 	uint64_t rbx_place; /* see unwind_rbx_place() */
+	uint64_t *frames;
+	size_t count; /* of frames */
 	bool exact; /* ip was interrupted, not left by a call: it is looked up as it is */
 	bool leaf; /* the innermost frame, which may have no room on the stack left */
 };
@@ -252,6 +254,7 @@ static enum stack_end step_signal(struct walker *walker)
 {
 	uint64_t ip, sp, bp, frame = walker->regs.sp;
 
+	walker->frames[walker->count - 1] |= UNWIND_EXACT;
 	if (!memory_load(walker->memory, frame + UCONTEXT_RIP, &ip) ||
 	    !memory_load(walker->memory, frame + UCONTEXT_RSP, &sp) ||
 	    !memory_load(walker->memory, frame + UCONTEXT_RBP, &bp))
@@ -370,9 +373,9 @@ size_t unwind_walk(const struct unwind_area *areas, size_t area_count,
 				 .area_count = area_count,
 				 .memory = memory,
 				 .regs = *registers,
+				 .frames = ret_frames,
 				 .exact = true,
 				 .leaf = true };
-	size_t count = 0;
 	enum stack_end end = STACK_END_COUNT;
 
 	while (end == STACK_END_COUNT) {
@@ -382,14 +385,15 @@ size_t unwind_walk(const struct unwind_area *areas, size_t area_count,
 			end = STACK_END_COMPLETE;
 		else if (!walker.exact && !area)
 			end = STACK_END_NO_MAPPING;
-		else if (count == max)
+		else if (walker.count == max)
 			end = STACK_END_TOO_DEEP;
 		else
-			ret_frames[count++] = walker.regs.ip | (walker.exact ? UNWIND_EXACT : 0);
+			walker.frames[walker.count++] = walker.regs.ip |
+							(walker.exact ? UNWIND_EXACT : 0);
 		if (end == STACK_END_COUNT)
 			end = area ? step(&walker, area) : STACK_END_NO_MAPPING;
 		walker.leaf = false;
 	}
 	*ret_end = end;
-	return count;
+	return walker.count;
 }

@@ -63,8 +63,8 @@ struct unwind_area {
 
 /*
  * Walks from the registers. Frames innermost first into ret_frames (max of them): frame 0 is ip itself,
- * the others are return addresses, except that those with UNWIND_EXACT (frame 0 and what a signal
- * interrupted) are addresses as they are. A return address outside every area ends the walk and is no
+ * the others are return addresses, except that those with UNWIND_EXACT (frame 0, a signal's trampoline and
+ * what the signal interrupted) are addresses as they are. A return address outside every area ends the walk and is no
  * frame. Returns the number of frames, why it ended in *ret_end.
  */
 size_t unwind_walk(const struct unwind_area *areas, size_t area_count,

@@ -250,17 +250,6 @@ static void mismatch_show(const struct victim *victim, const struct trace *expec
 	}
 }
 
-/*
- * Both say which addresses were interrupted. elfutils says so of the kernel's trampoline too, whose address nothing
- * called either.
- */
-static bool frames_agree(const struct victim *victim, uint64_t expected, uint64_t got)
-{
-	if (expected == got)
-		return true;
-	return expected == (got | UNWIND_EXACT) && frame_kind(victim, got) == UNWIND_SIGNAL;
-}
-
 static bool address_mapped(const struct victim *victim, uint64_t address)
 {
 	array_each(&victim->areas, area)
@@ -290,7 +279,7 @@ static bool traces_agree(const struct victim *victim, const struct trace *expect
 	if (expected->count < got->count)
 		return false;
 	for (size_t i = 0; i < got->count; i++)
-		if (!frames_agree(victim, expected->frames[i], got->frames[i]))
+		if (expected->frames[i] != got->frames[i])
 			return false;
 	if (end == STACK_END_HARD_RULE)
 		return last == UNWIND_REG || last == UNWIND_HARD;

@@ -667,17 +667,19 @@ static void walks_go_through_signal_frames(void **state)
 	stack[context + UCONTEXT_RBX / 8] = STACK + 8 * 27;
 	stack[26 + 2] = MODULE + 0x910;
 	EXPECT_WALK(walk_from((struct unwind_registers){ MODULE, STACK, 0 }, stack, 32, DEPTH),
-		    COMPLETE, LEAF(MODULE), MODULE + 0x701, LEAF(MODULE + 0x100), MODULE + 0x910);
+		    COMPLETE, LEAF(MODULE), LEAF(MODULE + 0x701), LEAF(MODULE + 0x100),
+		    MODULE + 0x910);
 	EXPECT_WALK(walk_from((struct unwind_registers){ MODULE, STACK, 0 }, stack, 16, DEPTH),
-		    DUMP_SHORT, LEAF(MODULE), MODULE + 0x701);
+		    DUMP_SHORT, LEAF(MODULE), LEAF(MODULE + 0x701));
 	/* What was interrupted counts from its rbx. */
 	stack[context + UCONTEXT_RIP / 8] = MODULE + 0xc00;
 	EXPECT_WALK(walk_from((struct unwind_registers){ MODULE, STACK, 0 }, stack, 32, DEPTH),
-		    COMPLETE, LEAF(MODULE), MODULE + 0x701, LEAF(MODULE + 0xc00), MODULE + 0x910);
+		    COMPLETE, LEAF(MODULE), LEAF(MODULE + 0x701), LEAF(MODULE + 0xc00),
+		    MODULE + 0x910);
 	/* A call through a null pointer that a handler caught: the root is not reached. */
 	stack[context + UCONTEXT_RIP / 8] = 0;
 	EXPECT_WALK(walk_from((struct unwind_registers){ MODULE, STACK, 0 }, stack, 32, DEPTH),
-		    NO_MAPPING, LEAF(MODULE), MODULE + 0x701, LEAF(0));
+		    NO_MAPPING, LEAF(MODULE), LEAF(MODULE + 0x701), LEAF(0));
 }
 
 static void walks_say_why_they_end(void **state)

@@ -440,6 +440,8 @@ static long walk_step(__u32 index, struct walk **slot)
 		walk->unpublished = 1;
 		return 1;
 	}
+	if (row.kind == UNWIND_SIGNAL)
+		walk->frames[at] |= UNWIND_EXACT;
 	return step_by_row(walk, &row);
 }
 
