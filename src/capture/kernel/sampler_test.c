@@ -30,6 +30,7 @@ struct seen {
 	uint64_t counted;
 	uint32_t child;
 	size_t strangers;
+	size_t full; /* dumps with all the stack they have room for */
 	size_t identities;
 	uint32_t uid;
 };
@@ -46,6 +47,7 @@ static int on_dump(void *ctx, const struct sample_dump *dump)
 	*array_push(&seen->times) = (double)dump->record.time;
 	seen->strangers += dump->record.image.tgid != seen->child;
 	assert_in_range(dump->stack_size, 64, SAMPLE_DUMP_MAX);
+	seen->full += dump->stack_size > SAMPLE_DUMP_MAX - 1024;
 	return 0;
 }
 
@@ -66,12 +68,16 @@ static int on_count(void *ctx, const struct sample_key *key, const struct sample
 	return 0;
 }
 
+/* With more stack than a dump has room for. */
 static pid_t busy_start(void)
 {
+	volatile char room[SAMPLE_DUMP_MAX];
 	pid_t pid = fork();
 
 	if (pid)
 		return pid;
+	for (size_t i = 0; i < sizeof(room); i++)
+		room[i] = 1;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (setresuid(12345, 12345, 12345))
 		_exit(1);
@@ -176,6 +182,7 @@ static void samples_arrive_at_the_stated_rate_and_intervals(void **state)
 	assert_int_equal(tally.dumped, seen.times.count);
 	assert_int_equal(tally.counted, seen.counted);
 	assert_int_equal(seen.strangers, 0);
+	assert_true(seen.full * 10 > seen.times.count * 9);
 	assert_true(seen.identities >= 1);
 	assert_int_equal(seen.uid, 12345);
 	assert_true(fabs((double)tally.seen / (997 * seconds) - 1) < 0.02);
