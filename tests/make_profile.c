@@ -9,7 +9,12 @@
  * Stacks are grown like branches: a new one leaves an older one of the same process at a random
  * depth and goes its own way to a depth between 10 and 60. Each call site calls one function. How
  * often a stack is sampled follows Zipf's law. As in a recording, a stack gets its ids when it is
- * sampled first, each half second ends with a commit, and names come last.
+ * sampled first, samples come in ten rounds a second, each half second ends with a commit, and
+ * names come last.
+ *
+ * The last line tells what the store cost: CPU time in its calls, bytes given to write(), time to
+ * finish, and by how much the process grew while it recorded (all tables of its own are made
+ * before).
  */
 #include <getopt.h>
 #include <inttypes.h>
@@ -34,7 +39,8 @@ enum {
 	DEPTH_MIN = 10,
 	DEPTH_MAX = 60,
 	CODE_SIZE = 400,
-	COMMITS_PER_SECOND = 2,
+	ROUNDS_PER_SECOND = 10,
+	ROUNDS_PER_COMMIT = 5,
 	LOST_EVERY = 5000, /* samples per lost one */
 	WALL_START = 1700000000, /* s */
 };
@@ -42,6 +48,13 @@ enum {
 struct options {
 	const char *path;
 	uint64_t seconds, hz, cpus, processes, stacks, symbols, seed;
+};
+
+/* What the store took for it. */
+struct cost {
+	uint64_t cpu; /* ns, in calls of the store */
+	uint64_t finish; /* ns, elapsed in store_finish() */
+	uint64_t resident_before; /* bytes, when the recording began */
 };
 
 /* A node of the tree of stacks, not yet in the profile while id is 0. */
@@ -65,8 +78,8 @@ struct maker {
 	uint32_t *locations; /* index to id */
 	uint32_t location_count, node_count; /* ids given */
 	uint64_t seen, lost;
-	struct map counts; /* thread << 32 | stack node to count, of this half second */
-	struct map ticks; /* thread to count */
+	struct map counts; /* thread << 32 | stack node to count, of this round */
+	struct cost cost;
 };
 
 /* xorshift64*: the same on every machine. */
@@ -324,7 +337,6 @@ static void sample_take(struct maker *maker)
 	if (random_below(maker, 4) == 0)
 		thread += random_below(maker, THREADS_PER_PROCESS);
 	(*map_at(&maker->counts, thread << 32 | maker->leaves[stack], NULL))++;
-	(*map_at(&maker->ticks, thread, NULL))++;
 }
 
 static void totals_put(struct maker *maker)
@@ -342,7 +354,34 @@ static void totals_put(struct maker *maker)
 				    kept / 1000));
 }
 
-static void interval_put(struct maker *maker, uint32_t second)
+static uint64_t cpu_time(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* The number behind "name:" in a file of /proc/self; 0: not to be had. */
+static uint64_t proc_number(const char *path, const char *name)
+{
+	FILE *file = fopen(path, "re");
+	char line[128];
+	uint64_t number = 0;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		char *colon = strchr(line, ':');
+
+		if (colon && (size_t)(colon - line) == strlen(name) &&
+		    strncmp(line, name, strlen(name)) == 0)
+			number = strtoull(colon + 1, NULL, 10);
+	}
+	if (file)
+		fclose(file);
+	return number;
+}
+
+static void round_put(struct maker *maker, uint32_t second)
 {
 	map_each(&maker->counts, slot) {
 		struct thread_id thread = { (uint32_t)(slot->key >> 32) };
@@ -353,27 +392,41 @@ static void interval_put(struct maker *maker, uint32_t second)
 
 		or_fail(store_samples_add(maker->store, thread, stack, slot->value,
 					  symbol_in_kernel(symbol) ? slot->value : 0));
+		or_fail(store_tick_add(maker->store, second, thread, slot->value));
 	}
-	map_each(&maker->ticks, slot)
-		or_fail(store_tick_add(maker->store, second,
-				       (struct thread_id){ (uint32_t)slot->key }, slot->value));
-	totals_put(maker);
-	or_fail(store_commit(maker->store));
 	map_clear(&maker->counts);
-	map_clear(&maker->ticks);
+}
+
+/* The peak of the resident size is counted from here on. */
+static void peak_reset(struct maker *maker)
+{
+	FILE *file = fopen("/proc/self/clear_refs", "we");
+
+	if (file) {
+		fputs("5", file);
+		fclose(file);
+	}
+	maker->cost.resident_before = proc_number("/proc/self/status", "VmRSS") * 1024;
 }
 
 static void record(struct maker *maker)
 {
 	uint64_t rate = maker->options.hz * maker->options.cpus;
-	uint64_t intervals = maker->options.seconds * COMMITS_PER_SECOND;
+	uint64_t rounds = maker->options.seconds * ROUNDS_PER_SECOND;
 
-	for (uint64_t i = 0; i < intervals; i++) {
-		uint64_t until = rate * (i + 1) / COMMITS_PER_SECOND;
+	peak_reset(maker);
+	for (uint64_t i = 1; i <= rounds; i++) {
+		uint64_t begun;
 
-		while (maker->seen < until)
+		while (maker->seen < rate * i / ROUNDS_PER_SECOND)
 			sample_take(maker);
-		interval_put(maker, (uint32_t)(i / COMMITS_PER_SECOND));
+		begun = cpu_time();
+		round_put(maker, (uint32_t)((i - 1) / ROUNDS_PER_SECOND));
+		if (i % ROUNDS_PER_COMMIT == 0) {
+			totals_put(maker);
+			or_fail(store_commit(maker->store));
+		}
+		maker->cost.cpu += cpu_time() - begun;
 	}
 }
 
@@ -489,11 +542,21 @@ static void maker_deinit(struct maker *maker)
 	free(maker->locations);
 	map_deinit(&maker->children);
 	map_deinit(&maker->counts);
-	map_deinit(&maker->ticks);
+}
+
+static void finish(struct maker *maker)
+{
+	uint64_t begun = clock_monotonic(), cpu_begun = cpu_time();
+
+	or_fail(store_finish(maker->store));
+	maker->cost.finish = clock_monotonic() - begun;
+	maker->cost.cpu += cpu_time() - cpu_begun;
 }
 
 static void summary_print(const struct maker *maker, uint64_t elapsed)
 {
+	const struct cost *cost = &maker->cost;
+	uint64_t peak = proc_number("/proc/self/status", "VmHWM") * 1024;
 	struct stat info = {};
 
 	stat(maker->options.path, &info);
@@ -501,6 +564,9 @@ static void summary_print(const struct maker *maker, uint64_t elapsed)
 	       " samples, %u stack nodes, %u locations, %.1f MB, %.1f s, seed %" PRIu64 "\n",
 	       maker->options.path, maker->seen, maker->node_count, maker->location_count,
 	       (double)info.st_size / 1e6, (double)elapsed / NS_PER_S, maker->options.seed);
+	printf("store: %.1f s of CPU, %.1f MB written, %.2f s to finish, grew by %.1f MB\n",
+	       (double)cost->cpu / NS_PER_S, (double)proc_number("/proc/self/io", "wchar") / 1e6,
+	       (double)cost->finish / NS_PER_S, (double)(peak - cost->resident_before) / 1e6);
 }
 
 int main(int argc, char **argv)
@@ -526,7 +592,7 @@ int main(int argc, char **argv)
 	stacks_make(&maker);
 	record(&maker);
 	names_put(&maker);
-	or_fail(store_finish(maker.store));
+	finish(&maker);
 	summary_print(&maker, clock_monotonic() - begun);
 	maker_deinit(&maker);
 	return 0;

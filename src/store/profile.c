@@ -5,7 +5,8 @@
  * Each table is read once, in the order of its primary key, by a function that turns a row into an
  * array element. Tables come after the tables they refer to, so that a reference can be checked
  * when it is met. All reads happen in one transaction: with the collector still running, the result
- * is the profile as of one commit.
+ * is the profile as of one commit. The samples of an unfinished profile lie in two tables and are
+ * added up here.
  *
  * A file has no checksums, and a page may be linked from several places, so that even a small file
  * could yield rows without end. Hence:
@@ -361,7 +362,8 @@ static void stack_read(struct reader *reader)
 	stack->location = reference(reader, 2, p->locations, p->location_count, module);
 }
 
-static void sample_read(struct reader *reader)
+/* In the columns from 0 on: stack, thread, count, kernel. */
+static struct profile_sample *samples_add(struct reader *reader)
 {
 	struct profile *p = reader->profile;
 	struct profile_sample *sample = entry_at(p->samples, p->sample_count, p->sample_count);
@@ -370,9 +372,23 @@ static void sample_read(struct reader *reader)
 	sample->thread = reference(reader, 1, p->threads, p->thread_count, comm);
 	sample->count = count(reader, 2);
 	sample->kernel = number(reader, 3, sample->count);
-	key_check(reader, sample->stack, sample->thread);
 	if (__builtin_add_overflow(p->kept, sample->count, &p->kept) || p->kept > INT64_MAX)
 		wrong(reader, "the counts are too large");
+	return sample;
+}
+
+static void sample_read(struct reader *reader)
+{
+	const struct profile_sample *sample = samples_add(reader);
+
+	key_check(reader, sample->stack, sample->thread);
+}
+
+/* The samples of the last minute or so, not yet added up. */
+static void recent_read(struct reader *reader)
+{
+	samples_add(reader);
+	key_check(reader, count(reader, 4), 0);
 }
 
 static void named_count_read(struct reader *reader, struct profile_named_count **array,
@@ -416,6 +432,8 @@ static void stack_end_read(struct reader *reader)
 	X(stack, "select id, parent, location from stack not indexed order by id")                 \
 	X(sample, "select stack, thread, count, kernel "                                           \
 		  "from sample not indexed order by stack, thread")                                \
+	X(recent, "select stack, thread, count, kernel, rowid "                                    \
+		  "from recent not indexed order by rowid")                                        \
 	X(loss, "select reason, text, count from loss not indexed "                                \
 		"where count <> 0 order by reason")                                                \
 	X(stack_end, "select reason, text, count from stack_end not indexed order by reason")
@@ -456,6 +474,36 @@ static int tables_read(struct reader *reader)
 	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables) && !err; i++)
 		err = table_read(reader, tables[i].name, tables[i].sql, tables[i].row_read);
 	return err;
+}
+
+static int sample_compare(const void *left, const void *right)
+{
+	const struct profile_sample *a = left, *b = right;
+
+	if (a->stack != b->stack)
+		return a->stack < b->stack ? -1 : 1;
+	return (a->thread > b->thread) - (a->thread < b->thread);
+}
+
+/* Brings the rows of sample and recent together: one for each stack and thread, in that order. */
+static void samples_merge(struct profile *p)
+{
+	size_t kept = 0;
+
+	if (p->sample_count == 0)
+		return;
+	qsort(p->samples, p->sample_count, sizeof(*p->samples), sample_compare);
+	for (size_t i = 1; i < p->sample_count; i++) {
+		struct profile_sample *last = &p->samples[kept];
+
+		if (sample_compare(last, &p->samples[i]) == 0) {
+			last->count += p->samples[i].count;
+			last->kernel += p->samples[i].kernel;
+		} else {
+			p->samples[++kept] = p->samples[i];
+		}
+	}
+	p->sample_count = kept + 1;
 }
 
 /*
@@ -586,6 +634,7 @@ int profile_load(const char *path, struct profile **ret)
 	if ((err = tables_read(&reader)) || (err = processes_check(&reader)) ||
 	    (err = totals_read(&reader)))
 		return err;
+	samples_merge(profile);
 	gaps_fill(profile);
 	*ret = take_ptr(profile);
 	return 0;

@@ -76,6 +76,13 @@ create table sample (
 	primary key (stack, thread)
 ) strict, without rowid;
 
+create table recent (
+	thread integer not null references thread,
+	stack integer not null references stack,
+	count integer not null,
+	kernel integer not null
+) strict;
+
 create table stack_total (
 	stack integer primary key references stack,
 	total integer not null
@@ -125,18 +132,24 @@ create table frame (
 	primary key (location, depth)
 ) strict, without rowid;
 
+-- In a finished profile recent is empty, and this is sample. Otherwise a thread and stack may have several rows.
+create view sample_all as
+select thread, stack, count, kernel from sample union all select thread, stack, count, kernel from recent;
+
 -- In every view the cross joins fix the order of the loops: from the samples outwards, by primary key.
 
 create view totals as
 select max(coalesce((select cast(value as integer) from meta where key = 'seen'), 0), kept + lost) as seen, kept, lost
-from (select (select coalesce(sum(count), 0) from sample) as kept, (select coalesce(sum(count), 0) from loss) as lost);
+from (select
+	(select coalesce(sum(count), 0) from sample) + (select coalesce(sum(count), 0) from recent) as kept,
+	(select coalesce(sum(count), 0) from loss) as lost);
 
 create view samples as
 select process.pid, thread.tid, thread.comm,
 	coalesce(symbol.name, '[unknown]') as symbol, module.name as module,
 	file.path as file, nullif(frame.line, 0) as line, printf('0x%x', location.address) as address,
 	sample.count, sample.kernel, sample.stack
-from sample
+from sample_all as sample
 	cross join stack on stack.id = sample.stack
 	cross join location on location.id = stack.location
 	cross join module on module.id = location.module
@@ -148,7 +161,7 @@ from sample
 
 create view functions as
 with hit (location, self) as (
-	select stack.location, sum(sample.count) from sample cross join stack on stack.id = sample.stack
+	select stack.location, sum(sample.count) from sample_all as sample cross join stack on stack.id = sample.stack
 	group by stack.location)
 select coalesce(symbol.name, '[unknown]') as symbol, module.name as module, sum(hit.self) as self,
 	1.0 * sum(hit.self) / (select seen from totals) as share
@@ -162,7 +175,7 @@ order by self desc, 1, 2;
 
 create view lines as
 with hit (location, self) as (
-	select stack.location, sum(sample.count) from sample cross join stack on stack.id = sample.stack
+	select stack.location, sum(sample.count) from sample_all as sample cross join stack on stack.id = sample.stack
 	group by stack.location)
 select file.path as file, nullif(frame.line, 0) as line, coalesce(symbol.name, '[unknown]') as symbol,
 	module.name as module, sum(hit.self) as self, 1.0 * sum(hit.self) / (select seen from totals) as share
@@ -177,7 +190,7 @@ order by self desc, 1, 2, 3, 4;
 
 create view modules as
 with hit (location, self) as (
-	select stack.location, sum(sample.count) from sample cross join stack on stack.id = sample.stack
+	select stack.location, sum(sample.count) from sample_all as sample cross join stack on stack.id = sample.stack
 	group by stack.location)
 select module.name as module, module.path, module.kind, module.build_id, sum(hit.self) as self,
 	1.0 * sum(hit.self) / (select seen from totals) as share
@@ -188,7 +201,7 @@ group by module.id
 order by self desc, module.id;
 
 create view threads as
-with hit (thread, self) as (select thread, sum(count) from sample group by thread)
+with hit (thread, self) as (select thread, sum(count) from sample_all group by thread)
 select process.pid, thread.tid, thread.comm, coalesce(hit.self, 0) as self,
 	1.0 * coalesce(hit.self, 0) / (select seen from totals) as share
 from thread
@@ -198,7 +211,7 @@ order by 4 desc, thread.id;
 
 create view processes as
 with hit (process, self) as (
-	select thread.process, sum(sample.count) from sample cross join thread on thread.id = sample.thread
+	select thread.process, sum(sample.count) from sample_all as sample cross join thread on thread.id = sample.thread
 	group by thread.process)
 select process.pid, process.ppid, process.comm, process.exe, process.cgroup,
 	process.uid, process.gid, process.euid, process.egid, coalesce(hit.self, 0) as self,

@@ -200,6 +200,8 @@ int store_reopen(const char *path, struct store **ret)
 		return err;
 	if (is_finished(store))
 		return err_set(-EALREADY, "%s: is complete already; nothing to do", path);
+	if ((err = store_recent_fold(store)))
+		return err;
 	*ret = take_ptr(store);
 	return 0;
 }
@@ -208,6 +210,7 @@ void store_destroy(struct store *store)
 {
 	if (!store)
 		return;
+	store_pending_deinit(store);
 	for (int i = 0; i < STATEMENT_COUNT; i++)
 		sqlite3_finalize(store->statements[i]);
 	sqlite3_close_v2(store->db);
@@ -217,16 +220,39 @@ void store_destroy(struct store *store)
 	free(store);
 }
 
-/* SQLite rolls back on its own after some errors. */
-static int transaction_undo(struct store *store)
+/* Whether the transaction cannot be committed. SQLite rolls back on its own after some errors. */
+static bool is_broken(struct store *store)
+{
+	return store->failed || sqlite3_get_autocommit(store->db);
+}
+
+static int transaction_restart(struct store *store)
 {
 	int err = 0;
 
+	store_pending_clear(store);
 	if (!sqlite3_get_autocommit(store->db))
 		err = container_run(store->db, store->path, "rollback");
 	if (err || (err = simple_run(store, STATEMENT_BEGIN, "begin")))
 		return err;
 	store->failed = false;
+	return 0;
+}
+
+/* The next transaction begins at once; err and its sentence stay what is told. */
+static int transaction_fail(struct store *store, int err)
+{
+	int worse = transaction_restart(store);
+
+	return worse ? worse : err;
+}
+
+static int transaction_undo(struct store *store)
+{
+	int err = transaction_restart(store);
+
+	if (err)
+		return err;
 	return err_set(-EIO,
 		       "%s: cannot commit: a write failed, so all since the last commit is undone",
 		       store->path);
@@ -236,26 +262,35 @@ static int transaction_end(struct store *store)
 {
 	int err;
 
-	if (store->failed || sqlite3_get_autocommit(store->db))
+	if (is_broken(store))
 		return transaction_undo(store);
+	if ((err = store_pending_write(store)))
+		return transaction_fail(store, err);
 	if (!(err = simple_run(store, STATEMENT_COMMIT, "commit")))
 		return 0;
 	store->failed = true;
 	return err;
 }
 
+/* What is to be committed is on disk before a fold starts. */
 int store_commit(struct store *store)
 {
 	int err = transaction_end(store);
 
-	return err ? err : simple_run(store, STATEMENT_BEGIN, "begin");
+	if (err || (err = simple_run(store, STATEMENT_BEGIN, "begin")))
+		return err;
+	err = store_recent_limit(store);
+	return err ? transaction_fail(store, err) : 0;
 }
 
 int store_finish(struct store *store)
 {
 	int err;
 
-	if ((err = store_totals_write(store)) || (err = store_meta_set(store, "finished", "1")) ||
+	if (is_broken(store))
+		return transaction_undo(store);
+	if ((err = store_pending_write(store)) || (err = store_recent_fold(store)) ||
+	    (err = store_totals_write(store)) || (err = store_meta_set(store, "finished", "1")) ||
 	    (err = transaction_end(store)))
 		return err;
 	/* Refused while somebody reads: the profile is whole all the same, its log beside it. */

@@ -4,7 +4,13 @@
 
 #include <sqlite3.h>
 
+#include "base/array.h"
+#include "base/map.h"
 #include "store/store.h"
+
+enum {
+	STORE_RECENT_MAX = 1 << 16, /* rows; with so many, recent is folded */
+};
 
 /* Prepared once, as each of them may run thousands of times a second. */
 #define STORE_STATEMENTS(X)                                                                        \
@@ -21,8 +27,13 @@
 	X(MAPPING_ADD, "insert into mapping values (?, ?, ?, ?, ?, ?, ?)")                         \
 	X(LOCATION_PUT, "insert or replace into location values (?, ?, ?)")                        \
 	X(STACK_PUT, "insert or replace into stack values (?, ?, ?)")                              \
-	X(SAMPLES_ADD, "insert into sample values (?, ?, ?, ?) on conflict do update "             \
-		       "set count = count + excluded.count, kernel = kernel + excluded.kernel")    \
+	X(RECENT_ADD, "insert into recent values (?, ?, ?, ?)")                                    \
+	X(RECENT_LAST, "select coalesce(max(rowid), 0) from recent")                               \
+	X(RECENT_FOLD,                                                                             \
+	  "insert into sample select thread, stack, sum(count), sum(kernel) from recent "          \
+	  "where true group by stack, thread order by stack, thread on conflict do update "        \
+	  "set count = count + excluded.count, kernel = kernel + excluded.kernel")                 \
+	X(RECENT_CLEAR, "delete from recent")                                                      \
 	X(TICK_ADD, "insert into tick values (?, ?, ?) on conflict do update set count = count + " \
 		    "excluded.count")                                                              \
 	X(LOSS_SET, "insert or replace into loss values (?, ?, ?)")                                \
@@ -50,15 +61,41 @@ enum store_statement {
 		STATEMENT_COUNT
 };
 
+struct store_pending_samples {
+	struct thread_id thread;
+	struct stack_id stack;
+	uint64_t count, kernel;
+};
+
+/* What was added since the last commit. */
+struct store_pending {
+	struct map by_key; /* stack << 32 | thread to index in samples */
+	ARRAY(struct store_pending_samples) samples;
+	struct map ticks; /* second << 32 | thread to count */
+};
+
 struct store {
 	sqlite3 *db;
 	char *path;
 	int lock; /* file descriptor that holds an flock on the profile: one writer at a time */
 	bool failed; /* a write of this transaction failed: it must not be committed */
+	struct store_pending pending;
 	sqlite3_stmt *statements[STATEMENT_COUNT];
 };
 
 /* false: text, which may be NULL, is none of MODULE_KINDS. */
 bool module_kind_find(const char *text, enum module_kind *ret);
+/* Runs a statement whose parameters are all numbers. */
+int store_numbers_write(struct store *store, enum store_statement which, size_t count,
+			const uint64_t values[]);
+
+/* Appends what is pending to its tables; nothing is pending afterwards, whatever happens. */
+int store_pending_write(struct store *store);
+void store_pending_clear(struct store *store);
+void store_pending_deinit(struct store *store);
+/* Adds the rows of recent to those of sample. The second only does so when there are many. */
+int store_recent_fold(struct store *store);
+int store_recent_limit(struct store *store);
+
 /* Fills stack_total: what each subtree of stacks was sampled. */
 int store_totals_write(struct store *store);

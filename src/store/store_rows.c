@@ -70,6 +70,16 @@ static int row_end(struct row *row)
 	return container_error(row->store->db, row->store->path, "write");
 }
 
+int store_numbers_write(struct store *store, enum store_statement which, size_t count,
+			const uint64_t values[])
+{
+	struct row row = row_begin(store, which);
+
+	for (size_t i = 0; i < count; i++)
+		add_u64(&row, values[i]);
+	return row_end(&row);
+}
+
 int store_meta_set(struct store *store, const char *key, const char *value)
 {
 	struct row row = row_begin(store, STATEMENT_META_SET);
@@ -178,30 +188,6 @@ int store_stack_put(struct store *store, struct stack_id id, struct stack_id par
 	return row_end(&row);
 }
 
-int store_samples_add(struct store *store, struct thread_id thread, struct stack_id stack,
-		      uint64_t count, uint64_t kernel)
-{
-	struct row row = row_begin(store, STATEMENT_SAMPLES_ADD);
-
-	assert(thread.v && stack.v && kernel <= count);
-	add_u64(&row, thread.v);
-	add_u64(&row, stack.v);
-	add_u64(&row, count);
-	add_u64(&row, kernel);
-	return row_end(&row);
-}
-
-int store_tick_add(struct store *store, uint32_t second, struct thread_id thread, uint64_t count)
-{
-	struct row row = row_begin(store, STATEMENT_TICK_ADD);
-
-	assert(thread.v);
-	add_u64(&row, second);
-	add_u64(&row, thread.v);
-	add_u64(&row, count);
-	return row_end(&row);
-}
-
 static int named_count_set(struct store *store, enum store_statement which, const char *name,
 			   const char *text, uint64_t count)
 {
@@ -285,8 +271,11 @@ int store_unnamed_list(struct store *store, struct store_unnamed **ret, size_t *
 {
 	sqlite3_stmt *list = store->statements[STATEMENT_UNNAMED_LIST];
 	ARRAY(struct store_unnamed) rows = {};
-	int rc;
+	int rc, err;
 
+	/* Names come after samples: what recent took is free for them. */
+	if ((err = store_pending_write(store)) || (err = store_recent_fold(store)))
+		return err;
 	while ((rc = sqlite3_step(list)) == SQLITE_ROW) {
 		*array_push(&rows) = (struct store_unnamed){
 			.location.v = (uint32_t)sqlite3_column_int64(list, 0),
