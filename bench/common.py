@@ -124,8 +124,8 @@ class Bench:
         return [self.assay_path, "record", "-q", "-F", str(rate), "-o", profile, *more, "--"]
 
     def perf_record(self, data, rate, *more):
-        """The same for perf."""
-        return ["perf", "record", "-q", "-g", "-e", "cpu-clock", "-F", str(rate), "-o", data,
+        """The same for perf, without its cache of binaries, which other users of perf may be writing."""
+        return ["perf", "record", "-q", "-B", "-N", "-g", "-e", "cpu-clock", "-F", str(rate), "-o", data,
                 *more, "--"]
 
     def close(self):
