@@ -44,8 +44,7 @@ check: deps-check
 	@BUILD=$(BUILD) FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run
 
 bench: deps-check build
-	@for script in bench/*.sh bench/*.py; do \
-		test ! -x $$script || { echo "== $$script"; ASSAY=$(BUILD)/assay $$script || exit 1; }; done
+	@ASSAY=$(BUILD)/assay bench/run
 
 lint:
 	@tools/lint

@@ -30,6 +30,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 #include "ingest/command.h"
@@ -61,7 +62,8 @@ struct collector {
 	struct command *command; /* NULL: none */
 	struct unmaps *unmaps;
 	struct strbuf queue; /* records: size_t, then as many bytes, padded to 8 */
-	ARRAY(pid_t) tids; /* targets when not system-wide */
+	ARRAY(pid_t) tids; /* targets when not system-wide; only without BPF */
+	struct map members; /* pids of the targets and what they created; not used system-wide */
 	ARRAY(int) cpus;
 	ARRAY(int) watched; /* pidfds of attached processes that still run */
 	int signals; /* signalfd */
@@ -88,6 +90,7 @@ static void collector_deinit(struct collector *collector)
 	command_destroy(collector->command);
 	strbuf_deinit(&collector->queue);
 	array_deinit(&collector->tids);
+	map_deinit(&collector->members);
 	array_deinit(&collector->cpus);
 	array_each(&collector->watched, fd)
 		close_fd(fd);
@@ -183,6 +186,34 @@ static int queue_apply(struct collector *collector)
 	return err;
 }
 
+/*
+ * With BPF the kernel tells of every process of the machine, because events that follow only the targets would be copied
+ * for each CPU at each fork. What is none of ours is dropped here.
+ */
+static bool is_member(struct collector *collector, const struct event *event)
+{
+	if (collector->options->system_wide || !collector->sampler)
+		return true;
+	if (event->kind == EVENT_FORK && event->pid != event->fork.ppid) {
+		if (map_find(&collector->members, event->fork.ppid))
+			map_at(&collector->members, event->pid, NULL);
+		else
+			map_remove(&collector->members, event->pid); /* a reused pid */
+	}
+	return map_find(&collector->members, event->pid);
+}
+
+static int on_lost(struct collector *collector, uint64_t lost)
+{
+	if (collector->sampler) {
+		collector->events_lost += lost;
+	} else {
+		collector->user_seen += lost;
+		collector->user_lost[LOSS_KERNEL_LOST] += lost;
+	}
+	return 0;
+}
+
 static int on_event(void *ctx, const struct event *event)
 {
 	struct collector *collector = ctx;
@@ -192,26 +223,21 @@ static int on_event(void *ctx, const struct event *event)
 		collector->user_seen++;
 		return samples_event(collector->samples, event);
 	case EVENT_LOST:
-		if (collector->sampler) {
-			collector->events_lost += event->lost;
-		} else {
-			collector->user_seen += event->lost;
-			collector->user_lost[LOSS_KERNEL_LOST] += event->lost;
-		}
-		return 0;
+		return on_lost(collector, event->lost);
 	case EVENT_THROTTLE: /* at least one */
 		if (!collector->sampler) {
 			collector->user_seen++;
 			collector->user_lost[LOSS_THROTTLED]++;
 		}
 		return 0;
-	case EVENT_FORK:
-		if (collector->publisher && event->pid != event->fork.ppid)
-			publisher_forked(collector->publisher, event->fork.ppid, event->pid);
-		return loadmap_apply(collector->loadmap, event);
 	default:
-		return loadmap_apply(collector->loadmap, event);
+		break;
 	}
+	if (!is_member(collector, event))
+		return 0;
+	if (event->kind == EVENT_FORK && collector->publisher && event->pid != event->fork.ppid)
+		publisher_forked(collector->publisher, event->fork.ppid, event->pid);
+	return loadmap_apply(collector->loadmap, event);
 }
 
 static int collector_round(struct collector *collector)
@@ -372,8 +398,6 @@ static int threads_rescan(struct collector *collector, pid_t pid)
 			continue;
 		*array_push(&collector->tids) = tids[i];
 		err = perfring_add_thread(collector->ring, tids[i]);
-		if (!err && collector->sampler)
-			err = sampler_add_thread(collector->sampler, tids[i]);
 	}
 	return err;
 }
@@ -412,16 +436,11 @@ static bool command_is_target(const struct collector *collector)
 	       !collector->options->pid_count;
 }
 
-static struct capture_target target_of(const struct collector *collector)
+static int target_add(struct collector *collector, pid_t pid, bool from_exec)
 {
-	return (struct capture_target){
-		.system_wide = collector->options->system_wide,
-		.tids = collector->tids.items,
-		.tid_count = collector->tids.count,
-		.cpus = collector->cpus.items,
-		.cpu_count = collector->cpus.count,
-		.enable_on_exec = command_is_target(collector),
-	};
+	map_at(&collector->members, (uint64_t)pid, NULL);
+	publisher_want(collector->publisher, (uint32_t)pid);
+	return sampler_add_process(collector->sampler, (uint32_t)pid, from_exec);
 }
 
 static int sampler_start(struct collector *collector)
@@ -429,7 +448,9 @@ static int sampler_start(struct collector *collector)
 	const struct collector_options *options = collector->options;
 	const struct sampler_handlers handlers = { on_stack, on_dump, on_identity, on_count, collector };
 	struct sampler_options how = {
-		.target = target_of(collector),
+		.everything = options->system_wide,
+		.cpus = collector->cpus.items,
+		.cpu_count = collector->cpus.count,
 		.event = options->event,
 		.frequency = options->frequency,
 		.period = options->period,
@@ -440,33 +461,32 @@ static int sampler_start(struct collector *collector)
 		.max_mappings = 65536,
 		.max_depth = options->max_depth,
 	};
-	int err;
+	int err = sampler_open(&how, &handlers, &collector->sampler);
 
-	if (!options->system_wide && !options->cpu_count)
-		how.target.cpus = NULL; /* one event follows the thread over all CPUs */
-	err = sampler_open(&how, &handlers, &collector->sampler);
 	if (err)
 		return err;
 	publisher_create(collector->sampler, collector->loadmap, &collector->publisher);
-	array_each(&collector->tids, tid) {
-		err = sampler_add_process(collector->sampler, (uint32_t)*tid);
-		if (err)
-			return err;
-	}
 	if (command_is_target(collector))
-		publisher_want(collector->publisher, (uint32_t)command_pid(collector->command));
-	for (size_t i = 0; i < options->pid_count; i++)
-		publisher_want(collector->publisher, (uint32_t)options->pids[i]);
-	return 0;
+		err = target_add(collector, command_pid(collector->command), true);
+	for (size_t i = 0; i < options->pid_count && !err; i++)
+		err = target_add(collector, options->pids[i], false);
+	return err;
 }
 
 static int ring_start(struct collector *collector)
 {
 	const struct collector_options *options = collector->options;
 	uint64_t periods[CLOCKS];
-	struct perfring_options how = { .target = target_of(collector) };
+	struct perfring_options how = { .target.system_wide = true };
 
 	if (options->user_only) {
+		how.target = (struct perfring_target){
+			.tids = collector->tids.items,
+			.tid_count = collector->tids.count,
+			.cpus = collector->cpus.items,
+			.cpu_count = collector->cpus.count,
+			.enable_on_exec = command_is_target(collector),
+		};
 		clocks_draw(options->frequency ? NS_PER_S / options->frequency : options->period,
 			    options->seed, periods);
 		how.periods = periods;
@@ -598,12 +618,11 @@ static int collector_start(struct collector *collector)
 	int err = meta_store(collector);
 
 	err = err ? err : watches_start(collector);
-	if (!err && !command_is_target(collector)) {
+	if (!err && !(collector->options->user_only && command_is_target(collector)))
 		err = perfring_enable(collector->ring);
-		if (!err && collector->sampler)
-			err = sampler_enable(collector->sampler);
-	}
-	for (size_t i = 0; i < collector->options->pid_count && !err; i++)
+	if (!err && collector->sampler)
+		err = sampler_enable(collector->sampler);
+	for (size_t i = 0; collector->options->user_only && i < collector->options->pid_count && !err; i++)
 		err = threads_rescan(collector, collector->options->pids[i]);
 	err = err ? err : processes_learn(collector);
 	err = err ? err : collector_round(collector);

@@ -313,7 +313,7 @@ static bool cpu_listed(const int *cpus, size_t count, int cpu)
 }
 
 /* What happens to a process on one CPU matters when it is sampled on another: every CPU has a ring. */
-static int rings_open(struct perfring *ring, const struct capture_target *target)
+static int rings_open(struct perfring *ring, const struct perfring_target *target)
 {
 	AUTO(free_ptr) int *online = NULL;
 	size_t count = 0;
@@ -343,7 +343,7 @@ static int rings_open(struct perfring *ring, const struct capture_target *target
 }
 
 /* Threads may go while we add them; that is no error as long as one is left. */
-static int threads_add(struct perfring *ring, const struct capture_target *target)
+static int threads_add(struct perfring *ring, const struct perfring_target *target)
 {
 	size_t added = 0;
 
@@ -357,7 +357,7 @@ static int threads_add(struct perfring *ring, const struct capture_target *targe
 	return added ? 0 : err_set(-ESRCH, "no thread of the target is left");
 }
 
-static int events_open(struct perfring *ring, const struct capture_target *target)
+static int events_open(struct perfring *ring, const struct perfring_target *target)
 {
 	if (!target->system_wide)
 		return threads_add(ring, target);

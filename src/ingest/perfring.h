@@ -11,11 +11,19 @@
 #include <sys/types.h>
 
 #include "base/cleanup.h"
-#include "capture/target.h"
 #include "ingest/events.h"
 
+struct perfring_target {
+	bool system_wide; /* every process; needs privilege */
+	const pid_t *tids; /* otherwise these threads and what they create */
+	size_t tid_count;
+	const int *cpus; /* where samples are taken; NULL: all online ones */
+	size_t cpu_count;
+	bool enable_on_exec; /* the target is a child of ours that has not yet called exec */
+};
+
 struct perfring_options {
-	struct capture_target target;
+	struct perfring_target target;
 	size_t pages; /* data pages per ring, a power of two; 0: 64 */
 	/* Samples in the ring (only without BPF): period in ns of cpu-clock; 0: no samples. */
 	uint64_t sample_period;

@@ -14,3 +14,9 @@ struct sampler_process {
 };
 
 _Static_assert(sizeof(struct sampler_process) == 16, "wire");
+
+/* Values of the targets map. */
+enum target_state {
+	TARGET_WAITING, /* sampled from its next exec on */
+	TARGET_SAMPLED,
+};

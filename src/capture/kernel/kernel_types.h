@@ -45,6 +45,14 @@ struct mm_struct {
 	unsigned long start_stack;
 } CORE;
 
+typedef struct {
+	int counter;
+} atomic_t;
+
+struct signal_struct {
+	atomic_t live;
+} CORE;
+
 struct task_struct {
 	int pid;
 	int tgid;
@@ -55,5 +63,6 @@ struct task_struct {
 	struct task_struct *real_parent;
 	const struct cred *cred;
 	struct mm_struct *mm;
+	struct signal_struct *signal;
 	char comm[16];
 } CORE;

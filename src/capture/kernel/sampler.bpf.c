@@ -65,7 +65,7 @@ struct {
 	__type(value, __u32);
 } identities_sent SEC(".maps");
 
-/* Thread groups that are profiled; unused when everything is. */
+/* Thread groups that are profiled, with enum target_state; unused when everything is. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 65536);
@@ -447,6 +447,16 @@ static long walk_step(__u32 index, struct walk **slot)
 
 /* --- What a sample becomes -------------------------------------------------------------------- */
 
+static __always_inline int is_sampled(__u32 tgid)
+{
+	__u32 *state;
+
+	if (everything)
+		return 1;
+	state = bpf_map_lookup_elem(&targets, &tgid);
+	return state && *state == TARGET_SAMPLED;
+}
+
 struct subject {
 	struct task_struct *task;
 	struct sample_image image;
@@ -737,7 +747,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	struct sample_tally *tally = bpf_map_lookup_elem(&tallies, &(__u32){ ZERO });
 	struct walk *walk = bpf_map_lookup_elem(&walks, &(__u32){ ZERO });
 
-	if (!tally || !walk)
+	if (!tally || !walk || !is_sampled((__u32)task->tgid))
 		return 0;
 	tally->seen++;
 	subject.tid = (__u32)bpf_get_current_pid_tgid();
@@ -758,23 +768,18 @@ int sample(struct bpf_perf_event_data *ctx)
 
 /* --- Processes -------------------------------------------------------------------------------- */
 
-static __always_inline int is_target(__u32 tgid)
-{
-	return everything || bpf_map_lookup_elem(&targets, &tgid);
-}
-
 /* A forked child runs with its parent's mappings until it execs: it needs no wait for the host. */
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
-	__u32 from = (__u32)parent->tgid, to = (__u32)child->tgid, one = 1;
+	__u32 from = (__u32)parent->tgid, to = (__u32)child->tgid, state = TARGET_SAMPLED;
 	struct sampler_process *process;
 	struct subject subject = { .task = child, .time = bpf_ktime_get_ns(), .tid = to };
 
-	if (child->pid != child->tgid || !is_target(from))
+	if (child->pid != child->tgid || !is_sampled(from))
 		return 0;
 	if (!everything)
-		bpf_map_update_elem(&targets, &to, &one, BPF_ANY);
+		bpf_map_update_elem(&targets, &to, &state, BPF_ANY);
 	process = bpf_map_lookup_elem(&processes, &from);
 	if (process)
 		bpf_map_update_elem(&processes, &to, process, BPF_ANY);
@@ -786,10 +791,10 @@ int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task)
 {
-	__u32 tgid = (__u32)task->tgid;
+	__u32 tgid = (__u32)task->tgid, state = TARGET_SAMPLED;
 	struct subject subject = { .task = task, .time = bpf_ktime_get_ns(), .tid = tgid };
 
-	if (!is_target(tgid))
+	if (!everything && bpf_map_update_elem(&targets, &tgid, &state, BPF_EXIST))
 		return 0;
 	bpf_map_delete_elem(&processes, &tgid);
 	image_of(task, &subject.image);
@@ -802,8 +807,8 @@ int BPF_PROG(on_exit, struct task_struct *task)
 {
 	__u32 tgid = (__u32)task->tgid;
 
-	if (task->pid != task->tgid || everything)
-		return 0;
+	if (everything || task->signal->live.counter)
+		return 0; /* other threads go on */
 	bpf_map_delete_elem(&targets, &tgid);
 	return 0;
 }

@@ -129,7 +129,7 @@ static void periods_choose(struct sampler *sampler)
 	sampler->period_count = 1;
 }
 
-static int event_open(struct sampler *sampler, pid_t tid, int cpu, uint64_t period)
+static int event_open(struct sampler *sampler, int cpu, uint64_t period)
 {
 	const struct sampler_options *options = &sampler->options;
 	struct perf_event_attr attr = {
@@ -139,20 +139,16 @@ static int event_open(struct sampler *sampler, pid_t tid, int cpu, uint64_t peri
 		.sample_period = period,
 		.freq = options->event != SAMPLER_CPU_CLOCK && options->frequency,
 		.disabled = 1,
-		.inherit = tid != -1,
 		.exclude_idle = 1,
 		.exclude_hv = 1,
-		.enable_on_exec = options->target.enable_on_exec,
-		.use_clockid = 1,
-		.clockid = CLOCK_MONOTONIC,
 	};
-	int fd = perf_open(&attr, tid, cpu);
+	int fd = perf_open(&attr, -1, cpu);
 
-	if (fd == -ESRCH)
-		return fd;
+	if (fd == -ENODEV || fd == -EINVAL)
+		return err_set(fd, "CPU %d is not there or not online", cpu);
 	if (fd < 0)
-		return err_set(fd, "cannot sample %s: %s; 'assay doctor' tells what is missing",
-			       events[options->event].name, strerror(-fd));
+		return err_set(fd, "cannot sample %s on CPU %d: %s; 'assay doctor' tells what is missing",
+			       events[options->event].name, cpu, strerror(-fd));
 	*array_push(&sampler->events) = fd;
 	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF,
 		  bpf_program__fd(sampler->skeleton->progs.sample)))
@@ -161,44 +157,22 @@ static int event_open(struct sampler *sampler, pid_t tid, int cpu, uint64_t peri
 	return 0;
 }
 
-static int events_open(struct sampler *sampler, pid_t tid)
+static int events_open(struct sampler *sampler)
 {
-	const struct capture_target *target = &sampler->options.target;
-	static const int any_cpu = -1;
-	const int *cpus = target->cpus ? target->cpus : &any_cpu;
-	size_t cpu_count = target->cpus ? target->cpu_count : 1;
-	int err;
+	int err = 0;
 
-	for (size_t c = 0; c < cpu_count; c++)
-		for (size_t i = 0; i < sampler->period_count; i++) {
-			err = event_open(sampler, tid, cpus[c], sampler->periods[i]);
-			if (err)
-				return err;
-		}
-	return 0;
+	for (size_t c = 0; c < sampler->options.cpu_count; c++)
+		for (size_t i = 0; i < sampler->period_count && !err; i++)
+			err = event_open(sampler, sampler->options.cpus[c], sampler->periods[i]);
+	return err;
 }
 
-int sampler_add_thread(struct sampler *sampler, pid_t tid)
+int sampler_add_process(struct sampler *sampler, uint32_t tgid, bool from_exec)
 {
-	size_t before = sampler->events.count;
-	int err = events_open(sampler, tid);
+	uint32_t state = from_exec ? TARGET_WAITING : TARGET_SAMPLED;
 
-	if (err == -ESRCH)
-		return 0; /* it ended meanwhile */
-	if (err)
-		return err;
-	for (size_t i = before; i < sampler->events.count && !sampler->options.target.enable_on_exec;
-	     i++)
-		ioctl(sampler->events.items[i], PERF_EVENT_IOC_ENABLE, 0);
-	return 0;
-}
-
-int sampler_add_process(struct sampler *sampler, uint32_t tgid)
-{
-	uint32_t one = 1;
-
-	if (bpf_map__update_elem(sampler->skeleton->maps.targets, &tgid, sizeof(tgid), &one,
-				 sizeof(one), BPF_ANY))
+	if (bpf_map__update_elem(sampler->skeleton->maps.targets, &tgid, sizeof(tgid), &state,
+				 sizeof(state), BPF_ANY))
 		return err_set(-errno, "cannot mark process %u: %s", tgid, strerror(errno));
 	return 0;
 }
@@ -512,7 +486,7 @@ static int skeleton_load(struct sampler *sampler)
 		return err_set(-errno, "cannot open the sampler's BPF object: %s", strerror(errno));
 	skeleton->rodata->max_depth = options->max_depth;
 	skeleton->rodata->ring_wakeup = options->ring_bytes / 2;
-	skeleton->rodata->everything = options->target.system_wide;
+	skeleton->rodata->everything = options->everything;
 	err = maps_size(skeleton, options);
 	if (!err)
 		err = sampler_bpf__load(skeleton);
@@ -528,23 +502,6 @@ static int skeleton_load(struct sampler *sampler)
 	return 0;
 }
 
-static int targets_open(struct sampler *sampler)
-{
-	const struct capture_target *target = &sampler->options.target;
-	int err;
-
-	if (target->system_wide)
-		return events_open(sampler, -1);
-	for (size_t i = 0; i < target->tid_count; i++) {
-		err = events_open(sampler, target->tids[i]);
-		if (err && err != -ESRCH)
-			return err;
-	}
-	if (!sampler->events.count)
-		return err_set(-ESRCH, "the process ended before it could be sampled");
-	return 0;
-}
-
 int sampler_open(const struct sampler_options *options, const struct sampler_handlers *handlers,
 		 struct sampler **ret)
 {
@@ -556,7 +513,7 @@ int sampler_open(const struct sampler_options *options, const struct sampler_han
 	periods_choose(sampler);
 	err = skeleton_load(sampler);
 	if (!err)
-		err = targets_open(sampler);
+		err = events_open(sampler);
 	if (err)
 		return err;
 	*ret = take_ptr(sampler);

@@ -12,7 +12,6 @@
 
 #include "base/cleanup.h"
 #include "capture/clocks.h"
-#include "capture/target.h"
 #include "wire/sampler_maps.h"
 
 /* Columns: name, what -e calls it, perf type, perf config, unit of the period. */
@@ -30,7 +29,9 @@ enum sampler_event {
 };
 
 struct sampler_options {
-	struct capture_target target;
+	bool everything; /* every process; otherwise those of sampler_add_process() and what they create */
+	const int *cpus; /* where the clocks tick; at least one */
+	size_t cpu_count;
 	enum sampler_event event;
 	uint64_t frequency; /* Hz; 0: use period */
 	uint64_t period; /* in the event's unit */
@@ -66,10 +67,8 @@ DEFINE_AUTO(struct sampler, sampler_destroy)
 
 int sampler_enable(struct sampler *sampler);
 int sampler_disable(struct sampler *sampler);
-/* Adds a thread of an attached process. */
-int sampler_add_thread(struct sampler *sampler, pid_t tid);
-/* Marks a thread group as a target, for the programs that follow fork and exec. */
-int sampler_add_process(struct sampler *sampler, uint32_t tgid);
+/* Samples a thread group and what it creates; from_exec: only from its next exec on. */
+int sampler_add_process(struct sampler *sampler, uint32_t tgid, bool from_exec);
 
 /* Records that are in the ring now. */
 int sampler_drain_ring(struct sampler *sampler);

@@ -5,6 +5,7 @@
  */
 #include <linux/perf_event.h>
 #include <math.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -73,12 +74,17 @@ static pid_t busy_start(void)
 {
 	volatile char room[SAMPLE_DUMP_MAX];
 	pid_t pid = fork();
+	cpu_set_t two; /* where the clocks tick */
 
 	if (pid)
 		return pid;
 	for (size_t i = 0; i < sizeof(room); i++)
 		room[i] = 1;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	CPU_ZERO(&two);
+	CPU_SET(0, &two);
+	CPU_SET(1, &two);
+	sched_setaffinity(0, sizeof(two), &two);
 	if (setresuid(12345, 12345, 12345))
 		_exit(1);
 	for (volatile uint64_t i = 0;; i++)
@@ -102,8 +108,10 @@ static double sample_busy(struct seen *seen, uint64_t *ret_periods, struct sampl
 {
 	const struct sampler_handlers handlers = { on_stack, on_dump, on_identity, on_count, seen };
 	pid_t pid = busy_start();
+	static const int cpus[] = { 0, 1 };
 	struct sampler_options options = {
-		.target = { .tids = &pid, .tid_count = 1 },
+		.cpus = cpus,
+		.cpu_count = sysconf(_SC_NPROCESSORS_ONLN) > 1 ? 2 : 1,
 		.frequency = 997,
 		.seed = 7,
 		.ring_bytes = 16 << 20,
@@ -122,6 +130,7 @@ static double sample_busy(struct seen *seen, uint64_t *ret_periods, struct sampl
 		fail_msg("%s", err_text());
 	assert_int_equal(sampler_periods(sampler, &periods), CLOCKS);
 	memcpy(ret_periods, periods, CLOCKS * sizeof(*periods));
+	assert_int_equal(sampler_add_process(sampler, seen->child, false), 0);
 	stopwatch = stopwatch_open(pid);
 	assert_true(stopwatch >= 0);
 	assert_int_equal(sampler_enable(sampler), 0);
