@@ -19,7 +19,13 @@
 #include "store/profile.h"
 #include "store/store.h"
 
-enum { SEED = 21, FLIPS = 3000, STACKS = 150, NOBODY = 65534 };
+enum {
+	SEED = 21,
+	FLIPS = 3000,
+	STACKS = 150,
+	KEPT = STACKS * (STACKS + 1) / 2, /* samples that rows_put() adds */
+	NOBODY = 65534,
+};
 
 static char folder[] = "/tmp/assay-profile-test-XXXXXX";
 static char path[sizeof(folder) + 16];
@@ -113,7 +119,21 @@ static void rows_put(struct store *store)
 	store_stack_end_set(store, "complete", "walked to its root", 5);
 }
 
-/* The good profile as bytes, made once: what each damage starts from. */
+static void sql_run(const char *sql)
+{
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	sqlite3_exec(db, "pragma synchronous = off", NULL, NULL, NULL);
+	if (sqlite3_exec(db, sql, NULL, NULL, NULL))
+		fail_msg("%s: %s", sql, sqlite3_errmsg(db));
+	sqlite3_close(db);
+}
+
+/*
+ * The good profile as bytes, made once: what each damage starts from. It has recent samples as if
+ * it were unfinished, one for each other row.
+ */
 static uint8_t *good;
 static size_t good_size;
 
@@ -127,6 +147,7 @@ static int good_make(void **state)
 	if (store_finish(store))
 		return -1;
 	store_destroy(store);
+	sql_run("insert into recent select thread, stack, 1, 1 from sample");
 	good = bytes_read(path, &good_size);
 	return 0;
 }
@@ -141,17 +162,6 @@ static void profile_write(void)
 {
 	clean(NULL);
 	bytes_write(path, good, good_size);
-}
-
-static void sql_run(const char *sql)
-{
-	sqlite3 *db;
-
-	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-	sqlite3_exec(db, "pragma synchronous = off", NULL, NULL, NULL);
-	if (sqlite3_exec(db, sql, NULL, NULL, NULL))
-		fail_msg("%s: %s", sql, sqlite3_errmsg(db));
-	sqlite3_close(db);
 }
 
 static void assert_text(const char *text)
@@ -240,7 +250,8 @@ static void good_profile_is_valid(void **state)
 	profile_write();
 	assert_int_equal(profile_load(path, &p), 0);
 	assert_valid(p);
-	assert_int_equal(p->kept, STACKS * (STACKS + 1) / 2);
+	assert_int_equal(p->sample_count, STACKS);
+	assert_int_equal(p->kept, KEPT + STACKS);
 	assert_int_equal(p->seen, p->kept + 5);
 	profile_destroy(p);
 }
@@ -313,6 +324,15 @@ static void rows_that_lie_are_refused(void **state)
 		{ "update sample set count = -1 where stack = 9", "out of range" },
 		{ "update sample set kernel = count + 1 where stack = 9", "out of range" },
 		{ "update sample set count = 0x7fffffffffffffff", "the counts are too large" },
+		{ "insert into recent values (1, 9999, 1, 0)",
+		  "table recent, row 151: a reference points nowhere" },
+		{ "insert into recent values (7, 1, 1, 0)", "points nowhere" },
+		{ "update recent set count = -1 where stack = 9", "out of range" },
+		{ "update recent set kernel = 2 where stack = 9",
+		  "table recent, row 9: a number is out of range" },
+		{ "update recent set rowid = -1 where rowid = 9", "out of range" },
+		{ "update recent set count = 0x7fffffffffffffff",
+		  "table recent, row 1: the counts are too large" },
 		{ "update loss set count = 0x7fffffffffffffff", "the losses are too large" },
 		{ "update loss set count = -1", "out of range" },
 		{ "insert or replace into meta values ('seen', '9999999999999999999')",
@@ -465,7 +485,7 @@ static void killed_profile_write(void)
 	bytes_write(log, log_bytes, log_size);
 }
 
-static int load_as_nobody(void)
+static int load_as_nobody(uint64_t kept)
 {
 	struct profile *p = NULL;
 
@@ -475,17 +495,17 @@ static int load_as_nobody(void)
 		print_error("%s\n", err_text());
 		return 3;
 	}
-	return p->kept == STACKS * (STACKS + 1) / 2 ? 0 : 4;
+	return p->kept == kept ? 0 : 4;
 }
 
-static int status_of_load_as_nobody(void)
+static int status_of_load_as_nobody(uint64_t kept)
 {
 	pid_t child = fork();
 	int status = 0;
 
 	assert_true(child >= 0);
 	if (child == 0)
-		_exit(load_as_nobody());
+		_exit(load_as_nobody(kept));
 	assert_int_equal(waitpid(child, &status, 0), child);
 	assert_true(WIFEXITED(status));
 	return WEXITSTATUS(status);
@@ -499,11 +519,11 @@ static void log_is_read_from_a_folder_that_cannot_be_written(void **state)
 
 	killed_profile_write();
 	assert_int_equal(chmod(path, 0444) | chmod(log, 0444) | chmod(folder, 0555), 0);
-	with_log = status_of_load_as_nobody();
+	with_log = status_of_load_as_nobody(KEPT);
 	assert_int_equal(chmod(folder, 0755), 0);
 	profile_write();
 	assert_int_equal(chmod(path, 0444) | chmod(folder, 0555), 0);
-	without_log = status_of_load_as_nobody();
+	without_log = status_of_load_as_nobody(KEPT + STACKS);
 	assert_int_equal(chmod(folder, 0755), 0);
 	assert_int_equal(with_log, 0);
 	assert_int_equal(without_log, 0);
@@ -520,7 +540,7 @@ static void reading_changes_nothing(void **state)
 	killed_profile_write();
 	before = bytes_read(log, &size_before);
 	assert_int_equal(profile_load(path, &p), 0);
-	assert_int_equal(p->kept, STACKS * (STACKS + 1) / 2);
+	assert_int_equal(p->kept, KEPT);
 	profile_destroy(p);
 	after = bytes_read(log, &size_after);
 	assert_int_equal(size_before, size_after);
