@@ -28,7 +28,7 @@ def stack():
     frame, frames = gdb.newest_frame(), []
     while frame is not None:
         pc, kind = frame.pc(), KINDS.get(frame.type())
-        exact = not frames or frames[-1]["kind"] == "signal"
+        exact = not frames or "signal" in (kind, frames[-1]["kind"])
         if kind:
             frames.append({"pc": pc, "name": frame.name(), "kind": kind, "start": start_of(pc if exact else pc - 1)})
         frame = frame.older()

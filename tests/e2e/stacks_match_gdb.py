@@ -109,7 +109,8 @@ def physical(frames, maps):
         names.append(frame["name"])
         if frame["kind"] == "inline":
             continue
-        exact = not result or result[-1][3] == "signal"
+        # What a signal interrupted has not made a call, and its trampoline begins at its return address.
+        exact = not result or "signal" in (frame["kind"], result[-1][3])
         start = maps.find(frame["start"]) if frame["start"] is not None else None
         result.append((maps.find(frame["pc"] - (0 if exact else 1)), tuple(names), start, frame["kind"]))
         names = []
@@ -135,12 +136,12 @@ def stacks_agree(seen, expected):
     """None, or what is different. Of a stack that says it was cut, what there is."""
     if seen[-1].kind == "mark":
         seen, expected = seen[:-1], expected[:len(seen) - 1]
-    for depth, (frame, (place, names, start, kind)) in enumerate(zip(seen, expected)):
+    for depth, (frame, (place, names, start, _)) in enumerate(zip(seen, expected)):
         if place is None or os.path.realpath(place[0]) != os.path.realpath(frame.path):
             return f"frame {depth}: {frame} in another file than gdb's {place}"
         if place[1] != frame.address:
             return f"frame {depth}: {frame} at another address than gdb's {place[0]} {place[1]:#x} {names}"
-        if kind != "signal" and not names_agree(frame, names, start):
+        if not names_agree(frame, names, start):
             return f"frame {depth}: {frame} named differently from gdb's {names}"
     if len(seen) != len(expected):
         return f"{len(seen)} frames, gdb has {len(expected)}"
