@@ -18,7 +18,7 @@ def names(stack):
 
 class Jit(unittest.TestCase):
     def record(self, *command):
-        profile = lib.record("-F", "1997", "--", *command).profile
+        profile = lib.record("-F", "1997", "--", *command, cwd=lib.SCRATCH).profile
         for row in profile.rows("select pid from process"):
             path = f"/tmp/perf-{row['pid']}.map"
             if os.path.exists(path):

@@ -15,7 +15,8 @@ __attribute__((noinline, noclone)) static uint64_t mix(uint64_t value, int steps
 
 __attribute__((noinline, noclone)) static uint64_t checksum(void)
 {
-	uint64_t value = 88172645463325252u + sink; /* read anew each time, so that it is computed each time */
+	uint64_t value = 88172645463325252u +
+			 sink; /* read anew each time, so that it is computed each time */
 
 	for (int i = 1; i < 200; i++)
 		value ^= mix(value, i * 8);
