@@ -11,7 +11,7 @@
  * 1. No byte is read without image_at() or a cursor having checked it.
  * 2. Each byte of the section is read a bounded number of times: an FDE may only name a CIE that the
  *    walk has passed as an entry of its own, and the program of a CIE is run once.
- * 3. Every FDE kept has start < end, inside one executable segment, within 4 GB of the base.
+ * 3. Every FDE and stub kept has start < end, inside one executable segment, within 4 GB of the base.
  */
 #include "ingest/ehframe.h"
 
@@ -29,6 +29,7 @@ enum {
 	PAGE = 4096,
 	SECTION_SIZE_MAX = 1 << 27, /* the largest known are near 30 MB */
 	NAMES_SIZE_MAX = 1 << 22,
+	STUB_SIZE_MAX = 256,
 	REGISTER_RBX = 3,
 	REGISTER_RBP = 6,
 	REGISTER_RSP = 7,
@@ -237,6 +238,111 @@ static bool find_by_section(const struct image *image, const Elf64_Ehdr *elf, st
 	return true;
 }
 
+/* Cuts the range to its executable segment and makes it relative. False when nothing is left. */
+static bool fde_range(const struct ehframe *frame, uint64_t start, uint64_t size,
+		      struct cfi_fde *fde)
+{
+	for (uint32_t i = 0; i < frame->segment_count; i++) {
+		const struct ehframe_segment *segment = &frame->segments[i];
+		uint64_t end = segment->end;
+
+		if (start < segment->start || start >= end)
+			continue;
+		if (size < end - start)
+			end = start + size;
+		if (end - frame->base > UINT32_MAX || start == end)
+			return false;
+		fde->start = (uint32_t)(start - frame->base);
+		fde->end = (uint32_t)(end - frame->base);
+		return true;
+	}
+	return false;
+}
+
+/* The instructions that the linker finds between the ends of _init and _fini; none of them leaves the stack changed. */
+static size_t stub_instruction(const uint8_t *code, size_t left)
+{
+	static const struct {
+		uint8_t size, known;
+		uint8_t bytes[3];
+	} instructions[] = {
+		{ 7, 3, { 0x48, 0x8b, 0x05 } }, /* mov n(%rip),%rax */
+		{ 7, 3, { 0x48, 0xc7, 0xc0 } }, /* mov $n,%rax */
+		{ 3, 3, { 0x48, 0x85, 0xc0 } }, /* test %rax,%rax */
+		{ 2, 1, { 0x74 } }, /* je */
+		{ 2, 2, { 0xff, 0xd0 } }, /* call *%rax */
+		{ 5, 1, { 0xe8 } }, /* call */
+	};
+
+	for (size_t i = 0; i < sizeof(instructions) / sizeof(instructions[0]); i++)
+		if (left >= instructions[i].size &&
+		    memcmp(code, instructions[i].bytes, instructions[i].known) == 0)
+			return instructions[i].size;
+	return 0;
+}
+
+/* [endbr64] sub $8,%rsp ... add $8,%rsp; ret. Offsets relative to code. */
+static bool stub_match(const uint8_t *code, size_t size, struct ehframe_stub *ret)
+{
+	static const uint8_t landing[] = { 0xf3, 0x0f, 0x1e, 0xfa };
+	static const uint8_t head[] = { 0x48, 0x83, 0xec, 0x08 };
+	static const uint8_t tail[] = { 0x48, 0x83, 0xc4, 0x08, 0xc3 };
+	size_t at = 0, end;
+
+	if (size >= sizeof(landing) && memcmp(code, landing, sizeof(landing)) == 0)
+		at = sizeof(landing);
+	if (size - at < sizeof(head) + sizeof(tail) || memcmp(code + at, head, sizeof(head)) != 0)
+		return false;
+	at += sizeof(head);
+	end = size - sizeof(tail);
+	*ret = (struct ehframe_stub){ .pushed = (uint32_t)at,
+				      .popped = (uint32_t)size - 1,
+				      .end = (uint32_t)size };
+	while (at < end) {
+		size_t step = stub_instruction(code + at, end - at);
+
+		if (!step)
+			return false;
+		at += step;
+	}
+	return memcmp(code + end, tail, sizeof(tail)) == 0;
+}
+
+static void stub_find(const struct image *image, const Elf64_Ehdr *elf, const char *name,
+		      struct ehframe *frame)
+{
+	const Elf64_Shdr *section = section_named(image, elf, name);
+	const uint8_t *code;
+	struct ehframe_stub stub;
+	struct cfi_fde range;
+
+	if (!section || section->sh_size > STUB_SIZE_MAX)
+		return;
+	code = image_at(image, section->sh_offset, section->sh_size);
+	if (!code || !stub_match(code, section->sh_size, &stub) ||
+	    !fde_range(frame, section->sh_addr, section->sh_size, &range) ||
+	    range.end - range.start != section->sh_size)
+		return;
+	stub.start += range.start;
+	stub.pushed += range.start;
+	stub.popped += range.start;
+	stub.end += range.start;
+	frame->stubs[frame->stub_count++] = stub;
+}
+
+static void stubs_find(const struct image *image, const Elf64_Ehdr *elf, struct ehframe *frame)
+{
+	struct ehframe_stub *stubs = frame->stubs, first = {};
+
+	stub_find(image, elf, ".init", frame);
+	stub_find(image, elf, ".fini", frame);
+	if (frame->stub_count == 2 && stubs[1].start < stubs[0].start) {
+		first = stubs[1];
+		stubs[1] = stubs[0];
+		stubs[0] = first;
+	}
+}
+
 static const Elf64_Phdr *segment_holding(const Elf64_Phdr *headers, size_t count, uint64_t address)
 {
 	for (const Elf64_Phdr *header = headers; header < headers + count; header++)
@@ -313,6 +419,8 @@ int ehframe_find(const struct image *image, struct ehframe *ret)
 	frame.entry = elf->e_entry;
 	if (headers && !find_by_section(image, elf, &frame))
 		find_by_segment(image, elf, headers, &frame);
+	if (headers)
+		stubs_find(image, elf, &frame);
 	*ret = frame;
 	return 0;
 }
@@ -323,8 +431,9 @@ uint64_t ehframe_digest(const struct ehframe *frame)
 	uint64_t words[] = { digest, frame->size, frame->address, frame->base, frame->entry };
 
 	digest = XXH3_64bits(words, sizeof(words));
-	return XXH3_64bits_withSeed(frame->segments,
-				    frame->segment_count * sizeof(frame->segments[0]), digest);
+	digest = XXH3_64bits_withSeed(frame->segments,
+				      frame->segment_count * sizeof(frame->segments[0]), digest);
+	return XXH3_64bits_withSeed(frame->stubs, sizeof(frame->stubs), digest);
 }
 
 /* Where the walk of the section is. */
@@ -430,27 +539,6 @@ static bool fde_cie(struct walk *walk, uint64_t offset, uint32_t *ret)
 	}
 	*ret = walk->last_cie;
 	return true;
-}
-
-/* Cuts the range to its executable segment and makes it relative. False when nothing is left. */
-static bool fde_range(const struct ehframe *frame, uint64_t start, uint64_t size,
-		      struct cfi_fde *fde)
-{
-	for (uint32_t i = 0; i < frame->segment_count; i++) {
-		const struct ehframe_segment *segment = &frame->segments[i];
-		uint64_t end = segment->end;
-
-		if (start < segment->start || start >= end)
-			continue;
-		if (size < end - start)
-			end = start + size;
-		if (end - frame->base > UINT32_MAX || start == end)
-			return false;
-		fde->start = (uint32_t)(start - frame->base);
-		fde->end = (uint32_t)(end - frame->base);
-		return true;
-	}
-	return false;
 }
 
 static void fde_add(struct walk *walk, uint64_t cie_offset, struct cursor *cursor)

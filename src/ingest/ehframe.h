@@ -28,6 +28,13 @@ struct ehframe_segment {
 	uint64_t start, end;
 };
 
+/* A function of crti.o, which has no rules: the parts before, between and after moving the stack pointer by a word. */
+struct ehframe_stub {
+	uint32_t start, pushed, popped, end; /* offsets from base */
+};
+
+enum { EHFRAME_STUBS_MAX = 2 };
+
 /* What an image says about its code. Addresses are the file's own (p_vaddr). */
 struct ehframe {
 	const uint8_t *bytes;
@@ -38,6 +45,8 @@ struct ehframe {
 	bool open_ended; /* found without a section header: a terminator marks the end, not size */
 	uint32_t segment_count;
 	struct ehframe_segment segments[EHFRAME_SEGMENTS_MAX]; /* executable ones */
+	uint32_t stub_count;
+	struct ehframe_stub stubs[EHFRAME_STUBS_MAX]; /* by start */
 };
 
 /* -ENOEXEC for an image that is not x86-64 ELF; one without .eh_frame is fine. */

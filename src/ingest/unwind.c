@@ -4,7 +4,8 @@
  *
  * Theory of operation: the FDEs of a module are put in the order of their addresses and their programs
  * run one after the other, each appending rows, so that the table comes out sorted. What lies between
- * two FDEs has no rules and gets a row NONE.
+ * two FDEs has no rules and gets a row NONE, except where it is known what runs there: at the entry point
+ * and in _init and _fini, where page faults make samples common.
  *
  * Invariants:
  * 1. Rows have rising pcs, and no two neighbours say the same.
@@ -85,12 +86,22 @@ static uint32_t entry_offset(const struct ehframe *frame, uint32_t *ret_limit)
 	return UINT32_MAX;
 }
 
+static void stub_add(const struct ehframe_stub *stub, struct unwind_rows *out)
+{
+	static const struct unwind_row outside = { .kind = UNWIND_SP, .cfa = 1 };
+	static const struct unwind_row inside = { .kind = UNWIND_SP, .cfa = 2 };
+
+	unwind_rows_add(out, stub->start, outside);
+	unwind_rows_add(out, stub->pushed, inside);
+	unwind_rows_add(out, stub->popped, outside);
+}
+
 /*
  * Nothing is known from start to end, except that the entry point is called by nobody: hand-written start
  * code such as the dynamic linker's has no rules, and every stack of a starting program ends there.
  */
-static void gap_add(const struct ehframe *frame, uint32_t start, uint32_t end,
-		    struct unwind_rows *out)
+static void bare_gap_add(const struct ehframe *frame, uint32_t start, uint32_t end,
+			 struct unwind_rows *out)
 {
 	uint32_t limit = 0, entry = entry_offset(frame, &limit);
 
@@ -107,6 +118,23 @@ static void gap_add(const struct ehframe *frame, uint32_t start, uint32_t end,
 	if (limit - entry > ENTRY_STUB_SIZE)
 		limit = entry + ENTRY_STUB_SIZE;
 	unwind_rows_add(out, limit, row_none);
+}
+
+static void gap_add(const struct ehframe *frame, uint32_t start, uint32_t end,
+		    struct unwind_rows *out)
+{
+	for (uint32_t i = 0; i < frame->stub_count; i++) {
+		const struct ehframe_stub *stub = &frame->stubs[i];
+
+		if (stub->start < start || stub->end > end)
+			continue;
+		if (start < stub->start)
+			bare_gap_add(frame, start, stub->start, out);
+		stub_add(stub, out);
+		start = stub->end;
+	}
+	if (start < end)
+		bare_gap_add(frame, start, end, out);
 }
 
 static int rows_build(const struct ehframe *frame, const struct ehframe_index *index,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -159,6 +160,50 @@ static void another_file_with_this_id_gets_its_own_table(void **state)
 	assert_false(load(fixture));
 }
 
+/* This program's file in memory, and where its section .init lies in it. */
+static uint8_t *module_read(const struct fixture *fixture, size_t *ret_size, size_t *ret_init)
+{
+	const Elf64_Ehdr *header;
+	const Elf64_Shdr *sections;
+	struct stat info;
+	uint8_t *bytes;
+
+	assert_int_equal(fstat(fixture->module, &info), 0);
+	*ret_size = (size_t)info.st_size;
+	bytes = mem_alloc(*ret_size);
+	assert_int_equal(pread(fixture->module, bytes, *ret_size, 0), info.st_size);
+	header = (const void *)bytes;
+	sections = (const void *)(bytes + header->e_shoff);
+	*ret_init = 0;
+	for (int i = 0; i < header->e_shnum; i++) {
+		size_t name = sections[header->e_shstrndx].sh_offset + sections[i].sh_name;
+
+		if (strcmp((const char *)bytes + name, ".init") == 0)
+			*ret_init = sections[i].sh_offset;
+	}
+	assert_true(*ret_init);
+	return bytes;
+}
+
+/* Its .eh_frame is the same, but not the code that has rows without being in it. */
+static void a_file_with_another_init_gets_its_own_table(void **state)
+{
+	struct fixture *fixture = *state;
+	size_t size, init;
+	AUTO(free_ptr) uint8_t *bytes = module_read(fixture, &size, &init);
+	AUTO(free_ptr) char *path = mem_printf("%s/module", fixture->dir);
+	AUTO(close_fd) int other = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	struct unwind_table table;
+
+	load(fixture);
+	bytes[init] ^= 1;
+	assert_int_equal(write(other, bytes, size), (ssize_t)size);
+	assert_int_equal(unwind_table_load(other, &id, fixture->dir, &table), 0);
+	assert_null(table.mapped);
+	assert_true(table.count < fixture->expected.count);
+	unwind_table_deinit(&table);
+}
+
 static void a_file_that_others_may_write_is_not_believed(void **state)
 {
 	struct fixture *fixture = *state;
@@ -233,6 +278,7 @@ int main(void)
 		WITH_FIXTURE(a_flipped_byte_is_noticed),
 		WITH_FIXTURE(a_cut_or_longer_file_is_noticed),
 		WITH_FIXTURE(another_file_with_this_id_gets_its_own_table),
+		WITH_FIXTURE(a_file_with_another_init_gets_its_own_table),
 		WITH_FIXTURE(a_file_that_others_may_write_is_not_believed),
 		WITH_FIXTURE(what_is_no_module_is_refused),
 		WITH_FIXTURE(a_huge_hollow_file_costs_nothing),

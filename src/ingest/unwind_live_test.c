@@ -351,6 +351,7 @@ static void scene_run(struct victim *victim, pid_t tid, struct tally *tally)
 	}
 }
 
+/* Stopped before its first instruction. */
 static pid_t victim_start(bool bind_now)
 {
 	pid_t pid = fork();
@@ -369,8 +370,15 @@ static pid_t victim_start(bool bind_now)
 	assert_true(WIFSTOPPED(status));
 	assert_int_equal(
 		ptrace(PTRACE_SETOPTIONS, pid, NULL, PTRACE_O_EXITKILL | PTRACE_O_TRACECLONE), 0);
-	assert_int_equal(ptrace(PTRACE_CONT, pid, NULL, NULL), 0);
 	return pid;
+}
+
+/* What a thread stopped for is passed on, unless the stop was ptrace's own. */
+static int stop_signal(int status)
+{
+	if (!WIFSTOPPED(status) || WSTOPSIG(status) == SIGTRAP || WSTOPSIG(status) == SIGSTOP)
+		return 0;
+	return WSTOPSIG(status);
 }
 
 static void victim_run(struct victim *victim, struct tally *tally)
@@ -378,9 +386,9 @@ static void victim_run(struct victim *victim, struct tally *tally)
 	int status;
 	pid_t tid;
 
-	while ((tid = waitpid(-1, &status, __WALL)) > 0) {
-		long pass = 0;
+	assert_int_equal(ptrace(PTRACE_CONT, victim->pid, NULL, NULL), 0);
 
+	while ((tid = waitpid(-1, &status, __WALL)) > 0) {
 		if (tid == victim->pid && WIFEXITED(status)) {
 			assert_int_equal(WEXITSTATUS(status), 0);
 			return;
@@ -389,9 +397,7 @@ static void victim_run(struct victim *victim, struct tally *tally)
 			continue;
 		if (stopped_at_mark(tid, status))
 			scene_run(victim, tid, tally);
-		else if (WSTOPSIG(status) != SIGTRAP && WSTOPSIG(status) != SIGSTOP)
-			pass = WSTOPSIG(status);
-		ptrace(PTRACE_CONT, tid, NULL, pass);
+		ptrace(PTRACE_CONT, tid, NULL, stop_signal(status));
 	}
 }
 
@@ -463,11 +469,118 @@ static void stops_while_binding_agree_with_libdwfl(void **state)
 	roots_reached(&tally);
 }
 
+/* A function of crti.o in the victim's own file. */
+struct stub {
+	uint64_t start, size; /* start is a run-time address */
+	long code; /* what the breakpoint at its start replaced */
+};
+
+static struct stub stub_find(const struct victim *victim, const char *name)
+{
+	AUTO(close_fd) int fd = open(victim_path, O_RDONLY | O_CLOEXEC);
+	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
+	Elf_Scn *section = NULL;
+	struct stub stub = {};
+	size_t strings;
+
+	assert_int_equal(elf_getshdrstrndx(elf, &strings), 0);
+	while ((section = elf_nextscn(elf, section))) {
+		const Elf64_Shdr *header = elf64_getshdr(section);
+
+		if (strcmp(elf_strptr(elf, strings, header->sh_name), name) == 0)
+			stub = (struct stub){ victim->areas.items[0].bias + header->sh_addr,
+					      header->sh_size, 0 };
+	}
+	elf_end(elf);
+	assert_true(stub.size > 0);
+	return stub;
+}
+
+static void breakpoint_set(pid_t pid, struct stub *stub)
+{
+	enum { INT3 = 0xcc };
+
+	errno = 0;
+	stub->code = ptrace(PTRACE_PEEKTEXT, pid, stub->start, NULL);
+	assert_int_equal(errno, 0);
+	assert_int_equal(ptrace(PTRACE_POKETEXT, pid, stub->start, (stub->code & ~0xffl) | INT3),
+			 0);
+}
+
+/* Runs all threads until one comes to the breakpoint, which it takes away. */
+static void breakpoint_reach(pid_t pid, const struct stub *stub)
+{
+	struct user_regs_struct user;
+	pid_t tid = pid;
+	long pass = 0;
+	int status;
+
+	do {
+		ptrace(PTRACE_CONT, tid, NULL, pass);
+		tid = waitpid(-1, &status, __WALL);
+		assert_true(tid > 0 && (tid != pid || WIFSTOPPED(status)));
+		pass = stop_signal(status);
+		assert_true(ptrace(PTRACE_GETREGS, tid, NULL, &user) == 0 || tid != pid);
+	} while (tid != pid || user.rip != stub->start + 1);
+	user.rip--;
+	assert_int_equal(ptrace(PTRACE_SETREGS, pid, NULL, &user), 0);
+	assert_int_equal(ptrace(PTRACE_POKETEXT, pid, stub->start, stub->code), 0);
+}
+
+/* The walk at each instruction must name the caller that the last one then returns to. */
+static void stub_step(struct victim *victim, const struct stub *stub)
+{
+	struct user_regs_struct user;
+	struct trace trace;
+	uint64_t caller = 0;
+	size_t steps = 0;
+	enum stack_end end;
+	int status;
+
+	areas_read(victim);
+	while (ptrace(PTRACE_GETREGS, victim->pid, NULL, &user) == 0 &&
+	       user.rip - stub->start < stub->size) {
+		victim->stack_end = mapping_end(victim->pid, user.rsp);
+		walk(victim, &user, &trace, &end);
+		assert_int_equal(end, STACK_END_COMPLETE);
+		assert_true(trace.count > 2);
+		assert_true(steps == 0 || trace.frames[1] == caller);
+		caller = trace.frames[1];
+		steps++;
+		assert_int_equal(ptrace(PTRACE_SINGLESTEP, victim->pid, NULL, NULL), 0);
+		assert_int_equal(waitpid(victim->pid, &status, 0), victim->pid);
+	}
+	assert_true(steps >= 3);
+	assert_int_equal(user.rip, caller);
+}
+
+static void init_and_fini_return_to_the_callers_that_walks_name(void **state)
+{
+	struct victim victim = { .pid = victim_start(true) };
+	struct stub init, fini;
+	int status;
+
+	areas_read(&victim);
+	init = stub_find(&victim, ".init");
+	fini = stub_find(&victim, ".fini");
+	breakpoint_set(victim.pid, &init);
+	breakpoint_set(victim.pid, &fini);
+	breakpoint_reach(victim.pid, &init);
+	stub_step(&victim, &init);
+	breakpoint_reach(victim.pid, &fini);
+	stub_step(&victim, &fini);
+	assert_int_equal(ptrace(PTRACE_CONT, victim.pid, NULL, NULL), 0);
+	assert_int_equal(waitpid(victim.pid, &status, 0), victim.pid);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	areas_forget(&victim);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stops_agree_with_libdwfl),
 		cmocka_unit_test(stops_while_binding_agree_with_libdwfl),
+		cmocka_unit_test(init_and_fini_return_to_the_callers_that_walks_name),
 	};
 
 	if (argc != 2) {
@@ -475,5 +588,6 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	victim_path = argv[1];
+	elf_version(EV_CURRENT);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
