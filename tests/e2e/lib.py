@@ -132,7 +132,6 @@ class Recording:
         self.process = subprocess.Popen(
             [*prefix, ASSAY, "record", "-o", self.path, *arguments],
             **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
-        self.begun = False
 
     def wait_begun(self):
         wait_until(lambda: has_tables(self.path) or self.process.poll() is not None)
