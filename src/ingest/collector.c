@@ -23,6 +23,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 
@@ -214,9 +215,30 @@ static int on_lost(struct collector *collector, uint64_t lost)
 	return 0;
 }
 
+static int on_identity_event(void *ctx, const struct event *event)
+{
+	struct collector *collector = ctx;
+
+	return loadmap_apply(collector->loadmap, event);
+}
+
+/* Without BPF, who a new process belongs to must be looked up, if it is still there. */
+static int identity_look(struct collector *collector, const struct event *event)
+{
+	bool process = event->kind == EVENT_EXEC ||
+		       (event->kind == EVENT_FORK && event->pid == event->tid);
+	int err;
+
+	if (collector->sampler || !process)
+		return 0;
+	err = procfs_identity((pid_t)event->pid, event->time, on_identity_event, collector);
+	return err == -ESRCH ? 0 : err;
+}
+
 static int on_event(void *ctx, const struct event *event)
 {
 	struct collector *collector = ctx;
+	int err;
 
 	switch (event->kind) {
 	case EVENT_SAMPLE:
@@ -237,7 +259,8 @@ static int on_event(void *ctx, const struct event *event)
 		return 0;
 	if (event->kind == EVENT_FORK && collector->publisher && event->pid != event->fork.ppid)
 		publisher_forked(collector->publisher, event->fork.ppid, event->pid);
-	return loadmap_apply(collector->loadmap, event);
+	err = loadmap_apply(collector->loadmap, event);
+	return err ? err : identity_look(collector, event);
 }
 
 static int collector_round(struct collector *collector)
@@ -363,6 +386,15 @@ static int cpus_online(struct collector *collector)
 	return collector->cpus.count ? 0 : err_set(-EIO, "cannot list the CPUs");
 }
 
+static bool is_foreign(pid_t pid)
+{
+	char path[64];
+	struct stat info;
+
+	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
+	return stat(path, &info) == 0 && info.st_uid != geteuid();
+}
+
 static int threads_add(struct collector *collector, pid_t pid)
 {
 	AUTO(free_ptr) pid_t *tids = NULL;
@@ -371,6 +403,9 @@ static int threads_add(struct collector *collector, pid_t pid)
 
 	if (err)
 		return err_set(err, "process %d: %s", (int)pid, strerror(-err));
+	if (collector->options->user_only && is_foreign(pid))
+		return err_set(-EPERM, "process %d belongs to another user; run as root to sample it",
+			       (int)pid);
 	for (size_t i = 0; i < count; i++)
 		*array_push(&collector->tids) = tids[i];
 	return 0;

@@ -265,6 +265,24 @@ static void exe_read(pid_t pid, char *ret, size_t size)
 	ret[length > 0 ? length : 0] = '\0';
 }
 
+/* A process whose first thread has ended shows its mappings only through the others. */
+static void maps_read(pid_t pid, struct strbuf *ret)
+{
+	AUTO(free_ptr) pid_t *tids = NULL;
+	size_t count = 0;
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	if (file_read(path, ret) == 0 && ret->length)
+		return;
+	if (procfs_threads(pid, &tids, &count))
+		return;
+	for (size_t i = 0; i < count && !ret->length; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/maps", (int)pid, (int)tids[i]);
+		file_read(path, ret);
+	}
+}
+
 int procfs_mappings(pid_t pid, uint64_t time, event_fn fn, void *ctx)
 {
 	struct strbuf maps = {};
@@ -275,8 +293,7 @@ int procfs_mappings(pid_t pid, uint64_t time, event_fn fn, void *ctx)
 	char path[PATH_MAX], *save = NULL;
 	int err = 0;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	file_read(path, &maps); /* not ours to read, or gone: no mappings */
+	maps_read(pid, &maps); /* not ours to read, or gone: no mappings */
 	for (char *line = maps.length ? strtok_r(maps.text, "\n", &save) : NULL; line;
 	     line = strtok_r(NULL, "\n", &save)) {
 		struct event_mmap mmap;
