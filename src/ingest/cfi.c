@@ -258,15 +258,16 @@ static bool saved_offset(const struct ehframe *frame, const struct cfi_rule *rul
 
 static bool row_bp(const struct ehframe *frame, const struct cfi_rule *rule, struct unwind_row *row)
 {
+	bool shares = row->kind == UNWIND_REG || row->kind == UNWIND_LINK;
 	int64_t offset;
 	int words;
 
 	if (row->kind == UNWIND_DRAP || rule->kind == CFI_UNSET || rule->kind == CFI_SAME)
 		return true;
 	if (!saved_offset(frame, rule, row, &offset) ||
-	    !words_fit(offset, row->kind == UNWIND_REG ? -15 : INT8_MIN, -1, &words))
+	    !words_fit(offset, shares ? -15 : INT8_MIN, -1, &words))
 		return false;
-	row->bp = (int8_t)(row->kind == UNWIND_REG ? row->bp | -words << 4 : words);
+	row->bp = (int8_t)(shares ? row->bp | -words << 4 : words);
 	return true;
 }
 
@@ -298,6 +299,18 @@ static bool signal_matches(const struct ehframe *frame, const struct cfi_state *
 	       bx == UCONTEXT_RBX && bp == UCONTEXT_RBP && ip == UCONTEXT_RIP && sp == UCONTEXT_RSP;
 }
 
+/* Where the return address is: at cfa - 8, or in a register while the cfa counts from rsp. */
+static bool row_ra(const struct cfi_rule *ra, struct unwind_row *row)
+{
+	if (ra->kind == CFI_OFFSET)
+		return ra->value == -WORD;
+	if (ra->kind != CFI_REGISTER || ra->reg >= REGISTER_COUNT || row->kind != UNWIND_SP)
+		return false;
+	row->kind = UNWIND_LINK;
+	row->bp = (int8_t)ra->reg;
+	return true;
+}
+
 static bool sp_is_cfa(const struct cfi_rule *sp)
 {
 	return sp->kind == CFI_UNSET || (sp->kind == CFI_VAL_OFFSET && sp->value == 0);
@@ -315,9 +328,8 @@ static struct unwind_row state_row(const struct machine *machine)
 		return signal_matches(machine->frame, state)
 			       ? (struct unwind_row){ .kind = UNWIND_SIGNAL }
 			       : row_hard;
-	if (ra->kind != CFI_OFFSET || ra->value != -WORD || !sp_is_cfa(&state->slots[CFI_SP]) ||
-	    !row_cfa(machine->frame, state, &row) ||
-	    !row_bp(machine->frame, &state->slots[CFI_BP], &row))
+	if (!sp_is_cfa(&state->slots[CFI_SP]) || !row_cfa(machine->frame, state, &row) ||
+	    !row_ra(ra, &row) || !row_bp(machine->frame, &state->slots[CFI_BP], &row))
 		return row_hard;
 	row.rbx = row_rbx(machine->frame, &state->slots[CFI_BX], &row);
 	return row;

@@ -282,7 +282,7 @@ static bool traces_agree(const struct victim *victim, const struct trace *expect
 		if (expected->frames[i] != got->frames[i])
 			return false;
 	if (end == STACK_END_HARD_RULE)
-		return last == UNWIND_REG || last == UNWIND_HARD;
+		return last == UNWIND_REG || last == UNWIND_LINK || last == UNWIND_HARD;
 	if (end == STACK_END_NO_MAPPING)
 		return expected->count == got->count + 1 &&
 		       !address_mapped(victim, expected->frames[got->count]);

@@ -158,8 +158,10 @@ static enum outcome register_run(Dwarf_Frame *frame, int reg, const struct machi
 		*ret = machine->regs[reg];
 		return KNOWN;
 	}
-	if (count == 1 && ops[0].atom == DW_OP_regx)
-		return BEYOND;
+	if (count == 1 && ops[0].atom == DW_OP_regx && ops[0].number < REGISTERS) {
+		*ret = machine->regs[ops[0].number];
+		return KNOWN;
+	}
 	if (ops[count - 1].atom == DW_OP_stack_value)
 		return ops_run(ops, count - 1, machine, cfa, ret);
 	outcome = ops_run(ops, count, machine, cfa, ret);
@@ -214,6 +216,7 @@ static struct caller row_run(const struct unwind_row *row, const struct machine 
 	uint64_t sp = machine->regs[RSP], bp = machine->regs[RBP];
 	int64_t offset = (int64_t)row->cfa * 8;
 	struct caller caller = { .bp = bp, .rbx = machine->regs[RBX] };
+	int saved = row->bp;
 
 	switch (row->kind) {
 	case UNWIND_END:
@@ -237,23 +240,28 @@ static struct caller row_run(const struct unwind_row *row, const struct machine 
 	case UNWIND_DRAP:
 		caller.cfa = memory_at(bp + (int64_t)row->bp * 8);
 		caller.bp = memory_at(bp);
+		saved = 0;
 		break;
 	case UNWIND_REG:
 		caller.cfa = machine->regs[row->bp & 15] + offset;
-		if ((uint8_t)row->bp >> 4)
-			caller.bp = memory_at(caller.cfa - ((uint8_t)row->bp >> 4) * 8);
+		saved = -((uint8_t)row->bp >> 4);
+		break;
+	case UNWIND_LINK:
+		caller.cfa = sp + offset;
+		saved = -((uint8_t)row->bp >> 4);
 		break;
 	case UNWIND_DEREF:
 		caller.cfa = memory_at(sp + (int64_t)(row->cfa >> 3) * 8) + (row->cfa & 7) * 8;
 		break;
 	}
-	if (row->bp && row->kind != UNWIND_REG && row->kind != UNWIND_DRAP)
-		caller.bp = memory_at(caller.cfa + (int64_t)row->bp * 8);
+	if (saved)
+		caller.bp = memory_at(caller.cfa + (int64_t)saved * 8);
 	if (row->rbx)
 		caller.rbx = memory_at(caller.cfa - row->rbx * 8u);
 	caller.rbx_lost = row->rbx == UNWIND_RBX_LOST;
 	caller.sp = caller.cfa;
-	caller.ip = memory_at(caller.cfa - 8);
+	caller.ip = row->kind == UNWIND_LINK ? machine->regs[row->bp & 15]
+					     : memory_at(caller.cfa - 8);
 	return caller;
 }
 
@@ -279,6 +287,14 @@ static const char *const hard_reason_text[] = {
 #undef X
 };
 
+static bool ra_in_register(const struct machine *machine, uint64_t ra)
+{
+	for (int i = 0; i < RIP; i++)
+		if (machine->regs[i] == ra)
+			return true;
+	return false;
+}
+
 /* Why the row of this frame could only be HARD, from elfutils' view. HARD_REASON_COUNT: no reason seen. */
 static enum hard_reason hard_reason(Dwarf_Frame *frame, uint64_t pc)
 {
@@ -298,10 +314,13 @@ static enum hard_reason hard_reason(Dwarf_Frame *frame, uint64_t pc)
 		return HARD_SP;
 	if (caller.beyond)
 		return HARD_RA;
-	if (caller.ip != memory_at(caller.cfa - 8))
-		return HARD_RA;
 	if (caller.sp != caller.cfa)
 		return HARD_SP;
+	if (caller.ip != memory_at(caller.cfa - 8))
+		return ra_in_register(&machine, caller.ip) && ops[0].atom == DW_OP_bregx &&
+				       ops[0].number == RSP && !bp_count
+			       ? HARD_REASON_COUNT
+			       : HARD_RA;
 	if (ops[0].atom != DW_OP_bregx || count > 1)
 		return HARD_CFA_EXPRESSION;
 	if (ops[0].number != RSP && ops[0].number != RBP && bp_count)

@@ -15,7 +15,7 @@ enum {
 	SAMPLE_DEPTH_MAX = 256, /* user frames kept at most; a power of two */
 	SAMPLE_KERNEL_DEPTH_MAX = 128,
 	SAMPLE_FRAMES_MAX = SAMPLE_DEPTH_MAX + SAMPLE_KERNEL_DEPTH_MAX,
-	SAMPLE_DUMP_MAX = 28672, /* bytes of user stack in a dump at most; a value of a per-CPU map has 32 KB */
+	SAMPLE_DUMP_MAX = 28672, /* bytes of user stack in a dump; a per-CPU value has 32 KB */
 	SAMPLE_COMM_MAX = 16,
 };
 

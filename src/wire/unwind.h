@@ -16,11 +16,13 @@
  *	DRAP	cfa = load(bp + bp * 8), caller's bp = load(bp)	(realigned stacks)
  *	REG	cfa = register(bp & 15) + cfa * 8; leaf frames only, rbx aside: elsewhere the register is unknown. The
  *		caller's bp was saved at cfa - n * 8, n being the upper four bits of bp; 0 says bp is unchanged.
+ *	LINK	cfa = sp + cfa * 8; the return address is in register(bp & 15), the rest of bp is as in REG; leaf frames
+ *		only	(vfork, which must not leave it on a stack that two processes share)
  *	DEREF	cfa = load(sp + (cfa >> 3) * 8) + (cfa & 7) * 8	(hand-written cryptography)
  *	SIGNAL	ip, sp, bp, rbx are loaded from the ucontext at sp; the caller was interrupted, not calling
  *	HARD	a rule these tables cannot express: the walk stops here, counted
  *
- * In all but END, SIGNAL and HARD rows the return address is at cfa - 8. In SP, BP, PLT and DEREF rows, bp != 0 says
+ * In all but END, LINK, SIGNAL and HARD rows the return address is at cfa - 8. In SP, BP, PLT and DEREF rows, bp != 0 says
  * that the caller's bp was saved at cfa + bp * 8 (always negative); 0 says bp is unchanged.
  *
  * rbx is followed for the REG rows of the dynamic linker, which is on the stack whenever a symbol is bound. Hardly any
@@ -53,6 +55,7 @@ typedef unsigned long long wire_u64;
 	X(PLT)                                                                                     \
 	X(DRAP)                                                                                    \
 	X(REG)                                                                                     \
+	X(LINK)                                                                                    \
 	X(DEREF)                                                                                   \
 	X(SIGNAL)                                                                                  \
 	X(HARD)
@@ -68,7 +71,7 @@ struct unwind_row {
 	wire_u32 pc; /* offset from the module's lowest PT_LOAD address */
 	wire_u8 kind : 4; /* enum unwind_kind */
 	wire_u8 rbx : 4; /* the caller's was saved so many words below the cfa; 0: unchanged; or UNWIND_RBX_LOST */
-	wire_s8 bp; /* in words; meaning by kind; in REG rows also the DWARF register number */
+	wire_s8 bp; /* in words; meaning by kind; in REG and LINK rows also the DWARF register number */
 	wire_s16 cfa; /* in words; meaning by kind */
 };
 

@@ -121,7 +121,7 @@ struct {
 	__type(value, struct sample_tally);
 } tallies SEC(".maps");
 
-enum { DWARF_REGISTERS = 16, DWARF_RBX = 3 };
+enum { DWARF_REGISTERS = 16, DWARF_RBX = 3, DWARF_R12 = 12 };
 
 /*
  * A walk in progress. It lies in per-CPU memory and not on the stack: the verifier does not follow values through
@@ -142,6 +142,7 @@ struct walk {
 	__u32 end; /* enum stack_end */
 	__u8 exact; /* ip was interrupted: look it up as it is; otherwise it is a return address */
 	__u8 leaf; /* still in the interrupted function: every register is known */
+	__u8 caller; /* in its caller, by rows */
 	__u8 unpublished; /* the host has not published what is needed */
 	struct sample_stack stack; /* frames[] continues into the next field */
 	__u64 frames[SAMPLE_FRAMES_MAX];
@@ -326,6 +327,7 @@ static __always_inline long step_signal(struct walk *walk)
 	walk->rbx_place = frame + UCONTEXT_RBX;
 	walk->exact = 1;
 	walk->leaf = 0;
+	walk->caller = 0;
 	return 0;
 }
 
@@ -338,6 +340,7 @@ static __always_inline long step_to(struct walk *walk, __u64 cfa, __u64 bp, __u6
 	walk->bp = bp;
 	walk->ip = ip;
 	walk->exact = 0;
+	walk->caller = walk->leaf;
 	walk->leaf = 0;
 	return ip ? 0 : walk_stop(walk, STACK_END_COMPLETE);
 }
@@ -351,6 +354,7 @@ static __always_inline long step_frame_pointer(struct walk *walk)
 	if (walk->bp < walk->sp || walk->bp % 8 || load(walk->bp, saved, sizeof(saved)))
 		return walk_stop(walk, STACK_END_FRAME_POINTER);
 	walk->rbx_place = UNWIND_RBX_NOWHERE;
+	walk->leaf = 0; /* what this code does with registers is not known */
 	return step_to(walk, walk->bp + 16, saved[0], saved[1]);
 }
 
@@ -382,16 +386,40 @@ static __always_inline long step_cfa(struct walk *walk, const struct unwind_row 
 	return step_to(walk, cfa, words[0], words[1]);
 }
 
+/*
+ * A scratch register that has no rule keeps its value: hand-written code that counts from one over a call has made sure
+ * that what it calls leaves it alone. Further out nobody can have.
+ */
+static __always_inline int register_known(const struct walk *walk, __u32 reg)
+{
+	if (reg == DWARF_RBX)
+		return walk->rbx_place != UNWIND_RBX_NOWHERE;
+	return walk->leaf || (walk->caller && reg < DWARF_R12);
+}
+
 static __always_inline long step_register(struct walk *walk, const struct unwind_row *row)
 {
 	__u32 reg = row->bp & (DWARF_REGISTERS - 1);
 	__u64 value = walk->registers[reg];
 
-	if (reg == DWARF_RBX ? walk->rbx_place == UNWIND_RBX_NOWHERE : !walk->leaf)
+	if (!register_known(walk, reg))
 		return walk_stop(walk, STACK_END_HARD_RULE);
 	if (reg == DWARF_RBX && walk->rbx_place && load(walk->rbx_place, &value, 8))
 		return walk_stop(walk, STACK_END_UNREADABLE);
 	return step_cfa(walk, row, value + (__s64)row->cfa * 8, -((__u8)row->bp >> 4));
+}
+
+static __always_inline long step_link(struct walk *walk, const struct unwind_row *row)
+{
+	__u64 cfa = walk->sp + (__s64)row->cfa * 8, bp = walk->bp;
+	int saved = (__u8)row->bp >> 4;
+
+	if (!walk->leaf)
+		return walk_stop(walk, STACK_END_HARD_RULE);
+	if (saved && load(cfa - saved * 8, &bp, 8))
+		return walk_stop(walk, STACK_END_UNREADABLE);
+	walk->rbx_place = unwind_rbx_place(walk->rbx_place, row, cfa);
+	return step_to(walk, cfa, bp, walk->registers[row->bp & (DWARF_REGISTERS - 1)]);
 }
 
 static __always_inline long step_by_row(struct walk *walk, const struct unwind_row *row)
@@ -413,6 +441,8 @@ static __always_inline long step_by_row(struct walk *walk, const struct unwind_r
 		return step_cfa(walk, row, cfa + (row->cfa & 7) * 8, row->bp);
 	case UNWIND_REG:
 		return step_register(walk, row);
+	case UNWIND_LINK:
+		return step_link(walk, row);
 	case UNWIND_DRAP:
 		return step_drap(walk, row);
 	case UNWIND_SIGNAL:
@@ -733,6 +763,7 @@ static __always_inline void walk_begin(struct walk *walk, const struct sample_im
 	walk->rbx_place = 0;
 	walk->exact = 1;
 	walk->leaf = 1;
+	walk->caller = 0;
 	walk->unpublished = 0;
 	walk->end = STACK_END_TOO_DEEP;
 	/* A change of user makes new hashes, and so a new identity record. */
