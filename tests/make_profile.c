@@ -476,9 +476,12 @@ static void frames_put(struct maker *maker, uint32_t index)
 
 static void names_put(struct maker *maker)
 {
+	AUTO(free_ptr) struct store_unnamed *unnamed = NULL;
 	uint32_t symbols = (uint32_t)maker->options.symbols;
+	size_t unnamed_count;
 	char path[96];
 
+	or_fail(store_unnamed_list(maker->store, &unnamed, &unnamed_count));
 	for (uint32_t i = 0; i < symbols; i++)
 		symbol_put(maker, i);
 	for (uint32_t i = 0; i <= symbols / 4; i++) {

@@ -23,7 +23,7 @@
  * taken into the file every 4000 pages (16 MB), the only time a write waits for the disk.
  */
 static const char recording_mode[] = "pragma journal_mode = wal; pragma synchronous = normal;"
-				     "pragma wal_autocheckpoint = 4000; pragma cache_size = -8192;"
+				     "pragma wal_autocheckpoint = 4000; pragma cache_size = -4096;"
 				     "pragma foreign_keys = off";
 
 static const char *const companions[] = {
