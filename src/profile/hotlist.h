@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Hotlists: the most frequent values of a stream, and how frequent they are, in a fixed number of entries.
+ *
+ *	struct hotlist list;
+ *	hotlist_init(&list, &(struct hotlist_config){ .words = 2, .seed = site });
+ *	hotlist_add(&list, (uint64_t[]){ caller, argument });
+ *	for (size_t rank = 0; rank < list.count; rank++)
+ *		hotlist_get(&list, rank, &value);
+ *	hotlist_deinit(&list);
+ *
+ * A value is one 64-bit word or a tuple of up to eight; all values of a list have the same number of words. The kind
+ * says how the list decides what to keep; docs/design/hotlists.md compares them. Memory grows with the number of
+ * different values and stops at the list's size.
+ *
+ * Everything a list says is unbiased: over all outcomes of its coins, the mean of a value's estimated count (0 while
+ * it is not in the list) is how often it occurred. That holds for merged lists too.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "profile/coin.h"
+
+/* name, text; the first one is the default */
+#define HOTLIST_KINDS(X)                                                                           \
+	X(SPACE_SAVING, "space-saving") /* unbiased Space-Saving */                                \
+	X(COUNTING, "counting") /* counting samples */                                             \
+	X(CONCISE, "concise") /* concise samples */                                                \
+	X(SWITCHING, "switching") /* counting or concise samples, as a saturating counter says */
+
+enum hotlist_kind {
+#define X(name, text) HOTLIST_##name,
+	HOTLIST_KINDS(X)
+#undef X
+		HOTLIST_KIND_COUNT,
+};
+
+enum {
+	HOTLIST_SIZE = 16,
+	HOTLIST_SIZE_MIN = 2,
+	HOTLIST_SIZE_MAX = 256,
+	HOTLIST_WORDS_MAX = 8,
+	HOTLIST_FACTOR_MAX = 65535,
+	HOTLIST_SATURATION_MAX =
+		50, /* of the switching kind: switches to concise samples here, back at 0 */
+};
+
+#define HOTLIST_CONFIDENCE 0.95
+#define HOTLIST_TOTAL_MAX (UINT64_C(1) << 53) /* counts stay exact as double */
+
+/* Zero means the default everywhere. */
+struct hotlist_config {
+	enum hotlist_kind kind;
+	unsigned size; /* entries, N */
+	unsigned words; /* of a value; 1 */
+	unsigned factor; /* p is divided by f = factor / (factor - 1); N */
+	uint64_t seed; /* of the coins: equal seeds and streams give equal lists */
+};
+
+/* To be read by others: total and count. */
+struct hotlist {
+	uint64_t total; /* values received: the current sequence number */
+	struct coin coin;
+	double probability; /* p: that a new value is taken; 1 in space-saving lists */
+	double variance; /* of estimates, on top of what p or slack imply: from merging and switching */
+	uint64_t slack; /* space-saving: the largest count that ever was given to another value */
+	uint64_t *entries; /* the block that holds tags too */
+	uint16_t *tags; /* hash of each entry's value */
+	uint16_t count; /* entries in use */
+	uint16_t size;
+	uint16_t room; /* entries allocated */
+	uint16_t factor;
+	uint8_t kind;
+	uint8_t words;
+	uint8_t saturation;
+	bool concise; /* counts are concise samples now */
+};
+
+int hotlist_init(struct hotlist *list, const struct hotlist_config *config);
+void hotlist_deinit(struct hotlist *list);
+/* The coins of the copy fall differently from now on. */
+void hotlist_copy(const struct hotlist *list, struct hotlist *ret);
+
+void hotlist_add(struct hotlist *list, const uint64_t *words);
+
+/* Adds what `from` saw after what `list` saw. Same kind and words; the size stays that of `list`. */
+int hotlist_merge(struct hotlist *list, const struct hotlist *from);
+
+/* With probability HOTLIST_CONFIDENCE at least, the truth lies between low and high. */
+struct hotlist_range {
+	double low;
+	double best;
+	double high;
+};
+
+struct hotlist_value {
+	const uint64_t *words; /* valid until the list changes */
+	uint64_t count; /* as kept; what it means depends on the kind */
+	uint64_t first; /* estimated sequence number of the first occurrence counted, from 1 on */
+	struct hotlist_range occurrences; /* in the stream that the list saw */
+};
+
+/* rank < list->count; the most frequent value has rank 0. */
+void hotlist_get(const struct hotlist *list, size_t rank, struct hotlist_value *ret);
+
+/*
+ * The value's share of whatever the stream was sampled from, in 0..1: adds the error of sampling to that of the list.
+ * cluster says how many values of the stream come from one independent sample in the mean; 1 if all are independent.
+ */
+void hotlist_share(const struct hotlist *list, size_t rank, double cluster,
+		   struct hotlist_range *ret);
+
+/* A value that is not in the list occurred at most so often, with probability HOTLIST_CONFIDENCE at least. */
+double hotlist_absent_max(const struct hotlist *list);
+
+/* Whether every count is the truth: the list never had to drop a value. */
+bool hotlist_is_exact(const struct hotlist *list);
+
+/* The bytes that the list takes, its struct included. */
+size_t hotlist_memory(const struct hotlist *list);
+
+const char *hotlist_kind_text(enum hotlist_kind kind);
+int hotlist_kind_parse(const char *text, enum hotlist_kind *ret);
+
+enum { HOTLIST_BLOB_MAX = 64 + HOTLIST_SIZE_MAX * 10 * (HOTLIST_WORDS_MAX + 3) };
+
+/* The list as bytes for a profile; docs/design/hotlists.md has the format. Returns their number. */
+size_t hotlist_encode(const struct hotlist *list, uint8_t ret[static HOTLIST_BLOB_MAX]);
+/* Any bytes may be given. The coins start from a seed made of the bytes. */
+int hotlist_decode(const uint8_t *bytes, size_t size, struct hotlist *ret);
+
+static inline void hotlist_deinit_auto(struct hotlist *list)
+{
+	hotlist_deinit(list);
+}

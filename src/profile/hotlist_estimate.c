@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * What the counts of a hotlist say about the stream, and how surely.
+ *
+ * Counting samples. The occurrences before the first one counted failed a coin of probability p each: more than
+ * L / p of them with probability below e^-L. So the count is a certain lower bound, and count + ln 20 / p an upper one
+ * with 95 %.
+ *
+ * Space-saving. When a value moved into an entry, the count there was a, which is now part of what the entry counted
+ * for others. Each occurrence before had a chance of 1 / (a + 1) or more to move in: more than L (a + 1) of them failed
+ * with probability below e^-L. So the count less that of others is a certain lower bound, and an upper one is that plus
+ * ln 20 (a + 1). A value that came while there was room has an exact count. Of several merged lists, the sum of what was
+ * counted for others bounds too much; the root of the sum of squares of the largest such counts bounds as well.
+ *
+ * Concise samples. The count is binomial with p and the number sought: the range is the one in which the count lies
+ * within z deviations of its mean (the score interval), which is a quadratic equation. A value is only seen because at
+ * least one occurrence was taken, so the lower bound is that of one less.
+ *
+ * Merging and switching add independent errors, known by their variance; they widen the range by squares.
+ *
+ * Samples of something larger. Given the share of a value in the stream, its share in whatever was sampled lies in the
+ * Wilson interval. Both errors together miss with at most the sum of their probabilities, so each gets half of 5 %.
+ */
+#include "profile/hotlist.h"
+
+#include <math.h>
+
+#include "profile/hotlist_private.h"
+
+struct level {
+	double deviations; /* of a normal variate, to both sides */
+	double log; /* ln (1 / probability to be wrong) */
+};
+
+static const struct level whole = { 1.959964, 2.995732 }; /* wrong in 5 % */
+static const struct level half = { 2.241403, 3.688879 }; /* wrong in 2.5 % */
+
+bool hotlist_is_exact(const struct hotlist *list)
+{
+	return list->probability >= 1 && !list->slack;
+}
+
+static struct hotlist_range counting_range(const struct hotlist *list, double count,
+					   const struct level *level)
+{
+	double p = list->probability;
+
+	return (struct hotlist_range){ count, count + 1 / p - 1,
+				       p < 1 ? count + level->log / p : count };
+}
+
+static struct hotlist_range concise_range(const struct hotlist *list, double count,
+					  const struct level *level)
+{
+	double p = list->probability, square = level->deviations * level->deviations * (1 - p);
+	double less = count - 1;
+
+	return (struct hotlist_range){
+		(2 * less + square - sqrt(square * (4 * less + square))) / (2 * p) + 1,
+		count / p,
+		(2 * count + square + sqrt(square * (4 * count + square))) / (2 * p),
+	};
+}
+
+static struct hotlist_range space_range(const struct hotlist *list, uint64_t *entry,
+					const struct level *level)
+{
+	double count = (double)entry[ENTRY_COUNT], foreign = (double)*entry_foreign(list, entry);
+	double spread = sqrt(list->variance + (double)list->slack * (double)list->slack);
+	double up = (level->log - 1) * fmin(foreign, spread) + level->log;
+
+	return (struct hotlist_range){
+		count - fmin(foreign, level->deviations * spread),
+		count,
+		foreign > 0 ? count + up : count,
+	};
+}
+
+/* Adds to the range of a sample what merging and switching added to its variance. */
+static struct hotlist_range range_widen(const struct hotlist *list, struct hotlist_range range,
+					const struct level *level)
+{
+	double extra = level->deviations * level->deviations * list->variance;
+	double down = range.best - range.low, up = range.high - range.best;
+
+	range.low = range.best - sqrt(down * down + extra);
+	range.high = range.best + sqrt(up * up + extra);
+	return range;
+}
+
+static struct hotlist_range count_range(const struct hotlist *list, size_t rank,
+					const struct level *level)
+{
+	uint64_t *entry = entry_at(list, rank);
+	double count = (double)entry[ENTRY_COUNT], total = (double)list->total;
+	struct hotlist_range range;
+
+	if (list->kind == HOTLIST_SPACE_SAVING)
+		range = space_range(list, entry, level);
+	else if (list->concise)
+		range = range_widen(list, concise_range(list, count, level), level);
+	else
+		range = range_widen(list, counting_range(list, count, level), level);
+	return (struct hotlist_range){ fmax(1, fmin(total, range.low)), fmin(total, range.best),
+				       fmin(total, range.high) };
+}
+
+void hotlist_get(const struct hotlist *list, size_t rank, struct hotlist_value *ret)
+{
+	const uint64_t *entry = entry_at(list, rank);
+
+	assert(rank < list->count);
+	*ret = (struct hotlist_value){
+		.words = entry + ENTRY_WORDS,
+		.count = entry[ENTRY_COUNT],
+		.first = entry[ENTRY_FIRST],
+		.occurrences = count_range(list, rank, &whole),
+	};
+}
+
+/* Wilson's interval for `part` of `total` at one of its ends. */
+static double wilson(double part, double total, double deviations)
+{
+	double square = deviations * deviations;
+	double half_width = sqrt(part * (total - part) / total + square / 4);
+
+	return (part + square / 2 + deviations * half_width) / (total + square);
+}
+
+void hotlist_share(const struct hotlist *list, size_t rank, double cluster,
+		   struct hotlist_range *ret)
+{
+	const struct level *level = hotlist_is_exact(list) ? &whole : &half;
+	struct hotlist_range count = count_range(list, rank, level);
+	double total = (double)list->total / cluster;
+	double best = count.best / (double)list->total;
+
+	assert(rank < list->count && cluster >= 1);
+	/* Rounding must not put the ends beyond what they enclose. */
+	*ret = (struct hotlist_range){
+		.low = fmax(0, fmin(best, wilson(count.low / cluster, total, -level->deviations))),
+		.best = best,
+		.high = fmin(1, fmax(best, wilson(count.high / cluster, total, level->deviations))),
+	};
+}
+
+double hotlist_absent_max(const struct hotlist *list)
+{
+	double extra = whole.deviations * sqrt(list->variance);
+
+	if (hotlist_is_exact(list))
+		return 0;
+	return whole.log * (list->slack ? (double)list->slack + 1 : 1 / list->probability) + extra;
+}
