@@ -22,7 +22,7 @@
  * Invariants
  *  1. Entries lie in order of falling counts, so that the likeliest values are compared first.
  *  2. No two entries have the same value. Counts are at least 1.
- *  3. count <= size, except within an update of the seed's kinds (size + 1) and within a merge.
+ *  3. count <= size, except within an update of sampling kinds (size + 1) and within a merge.
  *  4. tags[i] is the hash of the value of entry i. Tags are compared eight at a time; the last group may be partly unused.
  *  5. 1 <= first <= total.
  *  6. Space-saving: the counts add up to total. What an entry did not count for others, its value did occur.

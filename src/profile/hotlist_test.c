@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The two worked examples of the method as it was published, step by step with their coin flips; order,
+ * The two worked examples of "Efficient, transparent and flexible value sampling", coin flip by coin flip; order,
  * bounds and exactness of every kind against exact counts; the switch between the methods.
  */
 #include <errno.h>
