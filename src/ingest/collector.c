@@ -47,6 +47,7 @@
 enum {
 	ROUND_MS = 100,
 	FIRST_ROUND_MS = 5, /* doubled each time: a new command's tables are soon in the kernel */
+	COUNTS_MS = 190, /* every other round: a stack that is counted again in the same interval costs least */
 	ROUNDS_PER_COMMIT = 5,
 	PERF_STACK_BYTES = 16384, /* copied per sample without BPF */
 	STOP_PATIENCE_MS = 2000, /* for the command to end after we were told to stop */
@@ -70,6 +71,7 @@ struct collector {
 	int signals; /* signalfd */
 	int epoll;
 	uint64_t started;
+	uint64_t counts_next; /* when to drain the counts again */
 	uint64_t deadline; /* 0: none */
 	uint64_t events_lost; /* process events that the kernel dropped */
 	uint64_t user_seen; /* samples seen without BPF */
@@ -263,6 +265,16 @@ static int on_event(void *ctx, const struct event *event)
 	return err ? err : identity_look(collector, event);
 }
 
+static bool counts_due(struct collector *collector)
+{
+	uint64_t now = clock_monotonic();
+
+	if (now < collector->counts_next)
+		return false;
+	collector->counts_next = now + COUNTS_MS * (uint64_t)NS_PER_MS;
+	return true;
+}
+
 static int collector_round(struct collector *collector)
 {
 	int err = 0;
@@ -273,7 +285,7 @@ static int collector_round(struct collector *collector)
 		err = perfring_drain(collector->ring, on_event, collector);
 	if (!err)
 		err = queue_apply(collector);
-	if (!err && collector->sampler)
+	if (!err && collector->sampler && (counts_due(collector) || collector->done))
 		err = sampler_drain_counts(collector->sampler);
 	if (!err && collector->publisher)
 		err = publisher_sync(collector->publisher);

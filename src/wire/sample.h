@@ -25,11 +25,11 @@ enum sample_record_kind {
 	RECORD_IDENTITY = 3,
 };
 
-/* Which run of which program a sample belongs to: survives pid reuse and tells an exec apart. */
+/* Which program a sample belongs to: tells an exec apart. A pid is not reused between two rounds of the collector. */
 struct sample_image {
-	wire_u64 start; /* start_boottime of the thread group's leader */
-	wire_u32 exec_id; /* grows with each exec; inherited by fork */
+	wire_u64 exec_id; /* grows with each exec; inherited by fork */
 	wire_u32 tgid;
+	wire_u32 reserved;
 };
 
 struct sample_record {

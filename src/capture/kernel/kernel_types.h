@@ -41,10 +41,6 @@ struct cred {
 	kgid_t egid;
 } CORE;
 
-struct mm_struct {
-	unsigned long start_stack;
-} CORE;
-
 typedef struct {
 	int counter;
 } atomic_t;
@@ -53,13 +49,13 @@ struct signal_struct {
 	atomic_t live;
 } CORE;
 
+struct mm_struct;
+
 struct task_struct {
 	int pid;
 	int tgid;
 	unsigned int in_execve : 1;
-	unsigned long long start_boottime;
 	unsigned long long self_exec_id;
-	struct task_struct *group_leader;
 	struct task_struct *real_parent;
 	const struct cred *cred;
 	struct mm_struct *mm;

@@ -98,11 +98,10 @@ struct {
 	__type(value, struct unwind_row);
 } rows SEC(".maps");
 
+/* Four to a cache line. Generations are unique over all processes: their low bits and the address are key enough. */
 struct row_cache_entry {
-	__u64 pc;
+	__u64 key; /* generation << 48 ^ address */
 	struct unwind_row row;
-	__u32 tgid;
-	__u32 generation;
 };
 
 enum { ROW_CACHE_ENTRIES = 4096 };
@@ -122,6 +121,10 @@ struct {
 } tallies SEC(".maps");
 
 enum { DWARF_REGISTERS = 16, DWARF_RBX = 3, DWARF_R12 = 12 };
+
+enum { WINDOW_BYTES = 2048 };
+
+#define WINDOW_EMPTY (1ull << 63)
 
 /*
  * A walk in progress. It lies in per-CPU memory and not on the stack: the verifier does not follow values through
@@ -144,6 +147,8 @@ struct walk {
 	__u8 leaf; /* still in the interrupted function: every register is known */
 	__u8 caller; /* in its caller, by rows */
 	__u8 unpublished; /* the host has not published what is needed */
+	__u64 window_start; /* address of what is in window; WINDOW_EMPTY */
+	__u8 window[WINDOW_BYTES]; /* a part of the user stack */
 	struct sample_stack stack; /* frames[] continues into the next field */
 	__u64 frames[SAMPLE_FRAMES_MAX];
 };
@@ -285,23 +290,21 @@ __noinline int row_search(struct sampler_process *process, __u64 pc, struct unwi
 
 static __always_inline int walk_row(struct walk *walk, __u64 pc, struct unwind_row *ret)
 {
-	__u32 key = walk->cache + ((pc ^ (pc >> 12)) + walk->tgid) % ROW_CACHE_ENTRIES;
-	struct row_cache_entry *entry = bpf_map_lookup_elem(&row_cache, &key);
+	__u64 wanted = (__u64)walk->process.generation << 48 ^ pc;
+	__u32 at = walk->cache + (pc ^ (pc >> 12)) % ROW_CACHE_ENTRIES;
+	struct row_cache_entry *entry = bpf_map_lookup_elem(&row_cache, &at);
 	struct unwind_row row;
 
 	if (!entry)
 		return ROW_UNPUBLISHED;
-	if (entry->pc == pc && entry->tgid == walk->tgid &&
-	    entry->generation == walk->process.generation) {
+	if (entry->key == wanted) {
 		*ret = entry->row;
 		return ROW_FOUND;
 	}
 	if (row_search(&walk->process, pc, &row) != ROW_FOUND)
 		return ROW_UNPUBLISHED;
-	entry->pc = pc;
+	entry->key = wanted;
 	entry->row = row;
-	entry->tgid = walk->tgid;
-	entry->generation = walk->process.generation;
 	*ret = row;
 	return ROW_FOUND;
 }
@@ -309,6 +312,28 @@ static __always_inline int walk_row(struct walk *walk, __u64 pc, struct unwind_r
 static __always_inline long load(__u64 address, void *ret, __u32 size)
 {
 	return bpf_probe_read_user(ret, size, (void *)address);
+}
+
+/*
+ * A word of the stack above sp. Reading user memory costs nearly the same for two thousand bytes as for eight (some
+ * 80 ns), and frames lie close together: what is read once serves the frames further out.
+ */
+static __always_inline long load_near(struct walk *walk, __u64 address, __u64 *ret)
+{
+	__u64 offset = address - walk->window_start, start = walk->sp;
+
+	if (offset > WINDOW_BYTES - 8) {
+		if (address - start > WINDOW_BYTES / 2)
+			start = address - 64; /* a large frame, or another stack */
+		offset = address - start;
+		walk->window_start = start;
+		if (offset > WINDOW_BYTES - 8 || load(start, walk->window, WINDOW_BYTES)) {
+			walk->window_start = WINDOW_EMPTY;
+			return load(address, ret, 8);
+		}
+	}
+	*ret = *(__u64 *)(walk->window + offset);
+	return 0;
 }
 
 static __always_inline long walk_stop(struct walk *walk, __u32 end)
@@ -345,17 +370,20 @@ static __always_inline long step_to(struct walk *walk, __u64 cfa, __u64 bp, __u6
 	return ip ? 0 : walk_stop(walk, STACK_END_COMPLETE);
 }
 
+/* A chain may lead to another stack, as Go's does from the system stack to the goroutine's. */
 static __always_inline long step_frame_pointer(struct walk *walk)
 {
-	__u64 saved[2]; /* bp, return address */
+	__u64 frame = walk->bp, bp, ip;
 
-	if (!walk->bp)
+	if (!frame)
 		return walk_stop(walk, STACK_END_COMPLETE);
-	if (walk->bp < walk->sp || walk->bp % 8 || load(walk->bp, saved, sizeof(saved)))
+	if (frame % 8 || load_near(walk, frame, &bp) || load_near(walk, frame + 8, &ip))
 		return walk_stop(walk, STACK_END_FRAME_POINTER);
 	walk->rbx_place = UNWIND_RBX_NOWHERE;
 	walk->leaf = 0; /* what this code does with registers is not known */
-	return step_to(walk, walk->bp + 16, saved[0], saved[1]);
+	if (frame < walk->sp)
+		walk->sp = frame;
+	return step_to(walk, frame + 16, bp, ip);
 }
 
 static __always_inline long step_drap(struct walk *walk, const struct unwind_row *row)
@@ -369,23 +397,6 @@ static __always_inline long step_drap(struct walk *walk, const struct unwind_row
 	return step_to(walk, cfa, bp, ip);
 }
 
-/* The usual rows: cfa known, return address at cfa - 8, bp possibly saved at cfa + saved * 8. */
-static __always_inline long step_cfa(struct walk *walk, const struct unwind_row *row, __u64 cfa,
-				     int saved)
-{
-	__u64 words[2] = { walk->bp };
-
-	walk->rbx_place = unwind_rbx_place(walk->rbx_place, row, cfa);
-	if (saved == -2) {
-		if (load(cfa - 16, words, 16))
-			return walk_stop(walk, STACK_END_UNREADABLE);
-		return step_to(walk, cfa, words[0], words[1]);
-	}
-	if (load(cfa - 8, &words[1], 8) || (saved && load(cfa + saved * 8, &words[0], 8)))
-		return walk_stop(walk, STACK_END_UNREADABLE);
-	return step_to(walk, cfa, words[0], words[1]);
-}
-
 /*
  * A scratch register that has no rule keeps its value: hand-written code that counts from one over a call has made sure
  * that what it calls leaves it alone. Further out nobody can have.
@@ -397,7 +408,7 @@ static __always_inline int register_known(const struct walk *walk, __u32 reg)
 	return walk->leaf || (walk->caller && reg < DWARF_R12);
 }
 
-static __always_inline long step_register(struct walk *walk, const struct unwind_row *row)
+static __always_inline long register_cfa(struct walk *walk, const struct unwind_row *row, __u64 *ret)
 {
 	__u32 reg = row->bp & (DWARF_REGISTERS - 1);
 	__u64 value = walk->registers[reg];
@@ -406,7 +417,8 @@ static __always_inline long step_register(struct walk *walk, const struct unwind
 		return walk_stop(walk, STACK_END_HARD_RULE);
 	if (reg == DWARF_RBX && walk->rbx_place && load(walk->rbx_place, &value, 8))
 		return walk_stop(walk, STACK_END_UNREADABLE);
-	return step_cfa(walk, row, value + (__s64)row->cfa * 8, -((__u8)row->bp >> 4));
+	*ret = value + (__s64)row->cfa * 8;
+	return 0;
 }
 
 static __always_inline long step_link(struct walk *walk, const struct unwind_row *row)
@@ -422,25 +434,43 @@ static __always_inline long step_link(struct walk *walk, const struct unwind_row
 	return step_to(walk, cfa, bp, walk->registers[row->bp & (DWARF_REGISTERS - 1)]);
 }
 
+/* The usual rows: return address at cfa - 8, bp possibly saved at cfa + saved * 8. */
+static __always_inline long step_cfa(struct walk *walk, const struct unwind_row *row, __u64 cfa,
+				     int saved)
+{
+	__u64 ip, bp = walk->bp;
+
+	if ((saved && load_near(walk, cfa + saved * 8, &bp)) || load_near(walk, cfa - 8, &ip))
+		return walk_stop(walk, STACK_END_UNREADABLE);
+	walk->rbx_place = unwind_rbx_place(walk->rbx_place, row, cfa);
+	return step_to(walk, cfa, bp, ip);
+}
+
 static __always_inline long step_by_row(struct walk *walk, const struct unwind_row *row)
 {
-	__s64 offset = (__s64)row->cfa * 8;
+	int saved = row->bp;
 	__u64 cfa;
 
 	switch (row->kind) {
 	case UNWIND_SP:
-		return step_cfa(walk, row, walk->sp + offset, row->bp);
+		cfa = walk->sp + (__s64)row->cfa * 8;
+		break;
 	case UNWIND_BP:
-		return step_cfa(walk, row, walk->bp + offset, row->bp);
+		cfa = walk->bp + (__s64)row->cfa * 8;
+		break;
 	case UNWIND_PLT:
 		cfa = walk->sp + 8 + ((walk->ip & 15) >= (__u64)row->cfa ? 8 : 0);
-		return step_cfa(walk, row, cfa, row->bp);
+		break;
 	case UNWIND_DEREF:
 		if (load(walk->sp + (row->cfa >> 3) * 8, &cfa, 8))
 			return walk_stop(walk, STACK_END_UNREADABLE);
-		return step_cfa(walk, row, cfa + (row->cfa & 7) * 8, row->bp);
+		cfa += (row->cfa & 7) * 8;
+		break;
 	case UNWIND_REG:
-		return step_register(walk, row);
+		if (register_cfa(walk, row, &cfa))
+			return 1;
+		saved = -((__u8)row->bp >> 4);
+		break;
 	case UNWIND_LINK:
 		return step_link(walk, row);
 	case UNWIND_DRAP:
@@ -451,8 +481,10 @@ static __always_inline long step_by_row(struct walk *walk, const struct unwind_r
 		return walk_stop(walk, STACK_END_COMPLETE);
 	case UNWIND_NONE:
 		return step_frame_pointer(walk);
+	default:
+		return walk_stop(walk, STACK_END_HARD_RULE);
 	}
-	return walk_stop(walk, STACK_END_HARD_RULE);
+	return step_cfa(walk, row, cfa, saved);
 }
 
 static long walk_step(__u32 index, struct walk **slot)
@@ -499,8 +531,8 @@ struct subject {
 static __always_inline void image_of(struct task_struct *task, struct sample_image *ret)
 {
 	ret->tgid = (__u32)task->tgid;
-	ret->exec_id = (__u32)task->self_exec_id;
-	ret->start = task->group_leader->start_boottime;
+	ret->reserved = 0;
+	ret->exec_id = task->self_exec_id;
 }
 
 static __always_inline void record_fill(struct sample_record *record, __u32 kind,
@@ -753,7 +785,7 @@ static long hash_kernel_step(__u32 index, struct walk **slot)
 }
 
 static __always_inline void walk_begin(struct walk *walk, const struct sample_image *image,
-				       __u32 euid, __u32 kernel_count)
+				       __u32 kernel_count)
 {
 	walk->tgid = image->tgid;
 	walk->cache = bpf_get_smp_processor_id() * ROW_CACHE_ENTRIES;
@@ -765,9 +797,9 @@ static __always_inline void walk_begin(struct walk *walk, const struct sample_im
 	walk->leaf = 1;
 	walk->caller = 0;
 	walk->unpublished = 0;
+	walk->window_start = WINDOW_EMPTY;
 	walk->end = STACK_END_TOO_DEEP;
-	/* A change of user makes new hashes, and so a new identity record. */
-	walk->hash = mix(image->start ^ image->exec_id, (__u64)euid << 32 | image->tgid);
+	walk->hash = mix(image->exec_id, image->tgid);
 }
 
 SEC("perf_event")
@@ -786,7 +818,7 @@ int sample(struct bpf_perf_event_data *ctx)
 	subject.in_kernel = !(ctx->regs.cs & 3);
 	image_of(task, &subject.image);
 
-	walk_begin(walk, &subject.image, task->cred->euid.val, kernel_stack(ctx, &subject, walk));
+	walk_begin(walk, &subject.image, kernel_stack(ctx, &subject, walk));
 	if (subject.in_kernel)
 		bpf_loop(SAMPLE_KERNEL_DEPTH_MAX, hash_kernel_step, &walk, 0);
 	walk_user(ctx, walk, &subject);
