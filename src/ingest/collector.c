@@ -830,7 +830,12 @@ int collector_run(const struct collector_options *options, struct collector_resu
 
 	err = collector_open(&collector);
 	err = err ? err : collector_start(&collector);
-	err = err ? err : collector_loop(&collector);
+	if (err) {
+		if (collector.store)
+			store_abandon(take_ptr(collector.store));
+		return err;
+	}
+	err = collector_loop(&collector);
 	if (err)
 		return err;
 	ended = clock_monotonic();

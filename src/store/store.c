@@ -96,8 +96,8 @@ static int profile_keep(const char *path)
 	return 0;
 }
 
-/* Makes path free. Only a profile, or an empty file, is taken away from there. */
-static int place_clear(const char *path)
+/* Makes path free. Only a profile (which is kept), or an empty file, is taken away from there. */
+static int place_clear(const char *path, bool *ret_kept)
 {
 	AUTO(close_fd) int lock = -1;
 	struct stat info;
@@ -125,7 +125,9 @@ static int place_clear(const char *path)
 			       "%s: exists and is not an Assay profile, so it is left alone; name "
 			       "another file with -o",
 			       path);
-	return profile_keep(path);
+	err = profile_keep(path);
+	*ret_kept = !err;
+	return err;
 }
 
 static int statements_prepare(struct store *store)
@@ -170,14 +172,36 @@ static int store_open(const char *path, struct store **ret)
 int store_create(const char *path, struct store **ret)
 {
 	AUTO(store_destroy_auto) struct store *store = NULL;
+	bool kept = false;
 	int err;
 
-	if ((err = place_clear(path)) || (err = container_create(path)) ||
+	if ((err = place_clear(path, &kept)) || (err = container_create(path)) ||
 	    (err = store_open(path, &store)) || (err = store_meta_set(store, "finished", "0")) ||
 	    (err = store_commit(store)))
 		return err;
+	store->old_kept = kept;
 	*ret = take_ptr(store);
 	return 0;
+}
+
+void store_abandon(struct store *store)
+{
+	AUTO(free_ptr) char *path = mem_strdup(store->path);
+	AUTO(free_ptr) char *old = mem_printf("%s.old", path);
+	bool kept = store->old_kept;
+
+	store_destroy(store);
+	unlink(path);
+	companions_remove(path);
+	if (!kept)
+		return;
+	file_move(old, path);
+	for (int i = 0; i < COMPANION_COUNT; i++) {
+		AUTO(free_ptr) char *from = mem_printf("%s%s", old, companions[i]);
+		AUTO(free_ptr) char *to = mem_printf("%s%s", path, companions[i]);
+
+		file_move(from, to);
+	}
 }
 
 static bool is_finished(struct store *store)

@@ -105,6 +105,8 @@ int store_create(const char *path, struct store **ret);
  */
 int store_reopen(const char *path, struct store **ret);
 void store_destroy(struct store *store);
+/* Nothing was recorded: removes the file, puts back the one that was there before, and destroys the store. */
+void store_abandon(struct store *store);
 DEFINE_AUTO(struct store, store_destroy)
 
 int store_meta_set(struct store *store, const char *key, const char *value);

@@ -78,6 +78,7 @@ struct store {
 	sqlite3 *db;
 	char *path;
 	int lock; /* file descriptor that holds an flock on the profile: one writer at a time */
+	bool old_kept; /* the profile that was at path is now at path.old */
 	bool failed; /* a write of this transaction failed: it must not be committed */
 	struct store_pending pending;
 	sqlite3_stmt *statements[STATEMENT_COUNT];

@@ -401,6 +401,20 @@ static void existing_profile_is_kept(void **state)
 	profile_destroy(p);
 }
 
+static void abandoned_recording_leaves_what_was_there(void **state)
+{
+	struct profile *p;
+
+	store_abandon(create());
+	assert_false(is_there(""));
+	full_profile_write();
+	store_abandon(create());
+	assert_false(is_there(".old") || is_there("-wal") || is_there("-shm"));
+	p = load(path);
+	assert_true(p->kept == 8 && p->finished);
+	profile_destroy(p);
+}
+
 static void foreign_files_are_left_alone(void **state)
 {
 	struct store *store = NULL;
@@ -603,6 +617,19 @@ static void completed_holds_batches(uint32_t at_least, uint32_t at_most)
 	assert_answer("pragma integrity_check", "ok");
 }
 
+static void next_module_is_free(void **state)
+{
+	AUTO(store_destroy_auto) struct store *store = create();
+	struct store_module row = { .id = { 7 }, .kind = MODULE_KERNEL, .path = "[ext4]" };
+	struct module_id next;
+
+	assert_int_equal(store_module_next(store, &next), 0);
+	assert_int_equal(next.v, 1);
+	assert_int_equal(store_module_put(store, &row), 0);
+	assert_int_equal(store_module_next(store, &next), 0);
+	assert_int_equal(next.v, 8);
+}
+
 static void killed_writer_loses_no_commit(void **state)
 {
 	srandom(SEED);
@@ -724,12 +751,14 @@ int main(void)
 		cmocka_unit_test_setup(views_agree_with_what_was_written, clean),
 		cmocka_unit_test_setup(finish_leaves_one_private_file, clean),
 		cmocka_unit_test_setup(existing_profile_is_kept, clean),
+		cmocka_unit_test_setup(abandoned_recording_leaves_what_was_there, clean),
 		cmocka_unit_test_setup(foreign_files_are_left_alone, clean),
 		cmocka_unit_test_setup(empty_file_is_replaced, clean),
 		cmocka_unit_test_setup(second_writer_is_refused, clean),
 		cmocka_unit_test_setup(reader_sees_the_last_commit_of_a_running_writer, clean),
 		cmocka_unit_test_setup(unfinished_profile_is_completed, clean),
 		cmocka_unit_test_setup(module_is_read_back, clean),
+		cmocka_unit_test_setup(next_module_is_free, clean),
 		cmocka_unit_test_setup(killed_writer_loses_no_commit, clean),
 		cmocka_unit_test_setup(killed_while_finishing_loses_nothing, clean),
 		cmocka_unit_test_setup(killed_creator_blocks_nothing, clean),
