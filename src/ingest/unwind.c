@@ -330,23 +330,33 @@ static bool row_cfa(const struct walker *walker, const struct unwind_row *row, u
 	return true;
 }
 
+/*
+ * Compilers do not say in an epilogue that a register has been popped; the rule still names its place, now below the stack
+ * pointer, where a copy has nothing. The register itself has the value again.
+ */
+static bool popped(const struct walker *walker, uint64_t place)
+{
+	return walker->leaf && place < walker->memory->address;
+}
+
 /* The caller's bp. */
 static bool row_bp(const struct walker *walker, const struct unwind_row *row, uint64_t cfa,
 		   uint64_t *ret)
 {
 	int words = row->kind == UNWIND_REG ? -((uint8_t)row->bp >> 4) : row->bp;
+	uint64_t place = cfa + (uint64_t)(words * WORD);
 
 	if (row->kind == UNWIND_DRAP)
 		return memory_load(walker->memory, walker->regs.bp, ret);
-	if (words)
-		return memory_load(walker->memory, cfa + (uint64_t)(words * WORD), ret);
+	if (words && !popped(walker, place))
+		return memory_load(walker->memory, place, ret);
 	*ret = walker->regs.bp;
 	return true;
 }
 
 static enum stack_end step_row(struct walker *walker, const struct unwind_row *row)
 {
-	uint64_t cfa, ra, bp, sp = walker->regs.sp;
+	uint64_t cfa, ra, bp, rbx_place, sp = walker->regs.sp;
 
 	if (!row_cfa(walker, row, &cfa))
 		return STACK_END_DUMP_SHORT;
@@ -354,7 +364,9 @@ static enum stack_end step_row(struct walker *walker, const struct unwind_row *r
 		return STACK_END_BAD_CFA;
 	if (!row_bp(walker, row, cfa, &bp) || !memory_load(walker->memory, cfa - WORD, &ra))
 		return STACK_END_DUMP_SHORT;
-	walker->rbx_place = unwind_rbx_place(walker->rbx_place, row, cfa);
+	rbx_place = unwind_rbx_place(walker->rbx_place, row, cfa);
+	if (!popped(walker, rbx_place))
+		walker->rbx_place = rbx_place;
 	walker_move(walker, ra, cfa, bp, false);
 	return STACK_END_COUNT;
 }

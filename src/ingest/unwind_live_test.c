@@ -33,7 +33,6 @@
 enum {
 	FRAMES_MAX = 256,
 	STACK_MAX = 256 * 1024,
-	RED_ZONE = 256,
 	VDSO_MAX = 64 * 1024,
 	STRIDE = 5, /* steps from one comparison to the next */
 	SCENES = 5, /* of the victim */
@@ -206,7 +205,7 @@ static void walk(const struct victim *victim, const struct user_regs_struct *use
 	struct unwind_registers registers = {
 		.ip = user->rip, .sp = user->rsp, .bp = user->rbp, .rbx = user->rbx
 	};
-	struct unwind_memory memory = { .address = user->rsp - RED_ZONE, .bytes = stack };
+	struct unwind_memory memory = { .address = user->rsp, .bytes = stack };
 	uint64_t size = victim->stack_end - memory.address;
 
 	memory.size = victim_read(victim->pid, memory.address, stack,
@@ -266,10 +265,19 @@ static bool oracle_lost_rbx(const struct victim *victim, const struct trace *exp
 	return row.kind == UNWIND_REG && (row.bp & 15) == REGISTER_RBX;
 }
 
+/* elfutils ends at the same frame, or goes on to an address that is none. */
+static bool oracle_astray(const struct victim *victim, const struct trace *expected,
+			  const struct trace *got)
+{
+	return expected->count == got->count ||
+	       (expected->count == got->count + 1 &&
+		!address_mapped(victim, expected->frames[got->count]));
+}
+
 /*
  * A walk that stopped at a rule beyond the tables is right as far as it goes, if it stopped at such a rule. While an
- * exception is being delivered, the runtime overwrites return addresses on its own stack: elfutils then ends with an
- * address that is none, and so must we.
+ * exception is being delivered, the runtime overwrites return addresses on its own stack: elfutils then goes astray, and
+ * so do we.
  */
 static bool traces_agree(const struct victim *victim, const struct trace *expected,
 			 const struct trace *got, enum stack_end end)
@@ -283,9 +291,8 @@ static bool traces_agree(const struct victim *victim, const struct trace *expect
 			return false;
 	if (end == STACK_END_HARD_RULE)
 		return last == UNWIND_REG || last == UNWIND_LINK || last == UNWIND_HARD;
-	if (end == STACK_END_NO_MAPPING)
-		return expected->count == got->count + 1 &&
-		       !address_mapped(victim, expected->frames[got->count]);
+	if (end == STACK_END_NO_MAPPING || end == STACK_END_DUMP_SHORT)
+		return oracle_astray(victim, expected, got);
 	return end == STACK_END_COMPLETE && expected->count == got->count;
 }
 
@@ -305,8 +312,7 @@ static void stop_compare(struct victim *victim, pid_t tid, struct tally *tally)
 	tally->deepest = got.count > tally->deepest ? got.count : tally->deepest;
 	for (size_t i = 0; i < got.count; i++)
 		tally->kinds[frame_kind(victim, got.frames[i])]++;
-	if (err != 0)
-		tally->oracle_failures++;
+	tally->oracle_failures += err != 0;
 	if (expected.count < got.count && oracle_lost_rbx(victim, &expected)) {
 		tally->oracle_lost_rbx++;
 		got.count = expected.count;
@@ -570,7 +576,8 @@ static void init_and_fini_return_to_the_callers_that_walks_name(void **state)
 	breakpoint_reach(victim.pid, &fini);
 	stub_step(&victim, &fini);
 	assert_int_equal(ptrace(PTRACE_CONT, victim.pid, NULL, NULL), 0);
-	assert_int_equal(waitpid(victim.pid, &status, 0), victim.pid);
+	while (waitpid(-1, &status, __WALL) != victim.pid)
+		; /* a process does not end before its threads were waited for */
 	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	areas_forget(&victim);
 }

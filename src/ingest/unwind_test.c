@@ -749,8 +749,20 @@ static void walks_find_a_cfa_in_rbx(void **state)
 	EXPECT_WALK(WALK_RBX(BARE + 1, STACK, STACK, STACK + 24, 0, MODULE + 0xc10, 0, 0,
 			     MODULE + 0x910),
 		    HARD_RULE, LEAF(BARE + 1), MODULE + 0xc10);
-	EXPECT_WALK(WALK_RBX(MODULE + 0xd00, STACK - 8, 0, 0, MODULE + 0xc10), DUMP_SHORT,
-		    LEAF(MODULE + 0xd00), MODULE + 0xc10);
+}
+
+/* An epilogue that has popped registers still has rules that say where they were saved. */
+static void walks_start_in_epilogues(void **state)
+{
+	EXPECT_WALK(WALK(MODULE + 0x180, STACK - 16, STACK + 24, MODULE + 0x210, 0, 0, 0,
+			 MODULE + 0x910),
+		    COMPLETE, LEAF(MODULE + 0x180), MODULE + 0x210, MODULE + 0x910);
+	EXPECT_WALK(WALK_RBX(MODULE + 0xd00, STACK - 8, 0, STACK + 16, MODULE + 0xc10, 0, 0,
+			     MODULE + 0x910),
+		    COMPLETE, LEAF(MODULE + 0xd00), MODULE + 0xc10, MODULE + 0x910);
+	/* Only there. */
+	EXPECT_WALK(WALK_RBX(MODULE, STACK, STACK - 24, 0, MODULE + 0x210, MODULE + 0x210), BAD_CFA,
+		    LEAF(MODULE), MODULE + 0x210);
 }
 
 static void walks_go_by_frame_pointer_without_rows(void **state)
@@ -829,6 +841,7 @@ int main(void)
 		cmocka_unit_test(damaged_files_give_sound_tables),
 		cmocka_unit_test(walks_follow_each_kind),
 		cmocka_unit_test(walks_find_a_cfa_in_rbx),
+		cmocka_unit_test(walks_start_in_epilogues),
 		cmocka_unit_test(walks_go_by_frame_pointer_without_rows),
 		cmocka_unit_test(walks_go_through_signal_frames),
 		cmocka_unit_test(walks_say_why_they_end),
