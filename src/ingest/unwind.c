@@ -336,7 +336,7 @@ static bool row_cfa(const struct walker *walker, const struct unwind_row *row, u
  */
 static bool popped(const struct walker *walker, uint64_t place)
 {
-	return walker->leaf && place < walker->memory->address;
+	return walker->leaf && place < walker->regs.sp;
 }
 
 /* The caller's bp. */

@@ -645,21 +645,14 @@ static void damaged_files_give_sound_tables(void **state)
 enum { STACK = 0x7000, MODULE = 0x10000, BARE = 0x20000, WORDS = 8, DEPTH = 8 };
 
 static const struct unwind_row walk_rows[] = {
-	{ 0x000, UNWIND_SP, 0, 0, 1 },
-	{ 0x100, UNWIND_SP, 0, -2, 3 },
-	{ 0x200, UNWIND_BP, 0, -2, 2 },
-	{ 0x300, UNWIND_PLT, 0, 0, 11 },
-	{ 0x400, UNWIND_DRAP, 0, -1, 0 },
-	{ 0x500, UNWIND_REG, 0, 10, 0 },
-	{ 0x600, UNWIND_DEREF, 0, 0, 17 },
-	{ 0x700, UNWIND_SIGNAL, 0, 0, 0 },
-	{ 0x800, UNWIND_HARD, 0, 0, 0 },
-	{ 0x900, UNWIND_END, 0, 0, 0 },
-	{ 0xa00, UNWIND_NONE, 0, 0, 0 },
-	{ 0xb00, UNWIND_SP, 0, 0, 0 },
-	{ 0xc00, UNWIND_REG, 2, 3, 2 },
-	{ 0xd00, UNWIND_SP, 2, 0, 2 },
-	{ 0xe00, UNWIND_SP, UNWIND_RBX_LOST, 0, 1 },
+	{ 0x000, UNWIND_SP, 0, 0, 1 },	   { 0x100, UNWIND_SP, 0, -2, 3 },
+	{ 0x180, UNWIND_SP, 3, -2, 1 },	   { 0x200, UNWIND_BP, 0, -2, 2 },
+	{ 0x300, UNWIND_PLT, 0, 0, 11 },   { 0x400, UNWIND_DRAP, 0, -1, 0 },
+	{ 0x500, UNWIND_REG, 0, 10, 0 },   { 0x600, UNWIND_DEREF, 0, 0, 17 },
+	{ 0x700, UNWIND_SIGNAL, 0, 0, 0 }, { 0x800, UNWIND_HARD, 0, 0, 0 },
+	{ 0x900, UNWIND_END, 0, 0, 0 },	   { 0xa00, UNWIND_NONE, 0, 0, 0 },
+	{ 0xb00, UNWIND_SP, 0, 0, 0 },	   { 0xc00, UNWIND_REG, 2, 3, 2 },
+	{ 0xd00, UNWIND_SP, 2, 0, 2 },	   { 0xe00, UNWIND_SP, UNWIND_RBX_LOST, 0, 1 },
 	{ 0xf00, UNWIND_REG, 0, 0x23, 2 },
 };
 
@@ -754,15 +747,14 @@ static void walks_find_a_cfa_in_rbx(void **state)
 /* An epilogue that has popped registers still has rules that say where they were saved. */
 static void walks_start_in_epilogues(void **state)
 {
-	EXPECT_WALK(WALK(MODULE + 0x180, STACK - 16, STACK + 24, MODULE + 0x210, 0, 0, 0,
-			 MODULE + 0x910),
+	EXPECT_WALK(WALK(MODULE + 0x180, STACK, STACK + 16, MODULE + 0x210, 0, 0, MODULE + 0x910),
 		    COMPLETE, LEAF(MODULE + 0x180), MODULE + 0x210, MODULE + 0x910);
-	EXPECT_WALK(WALK_RBX(MODULE + 0xd00, STACK - 8, 0, STACK + 16, MODULE + 0xc10, 0, 0,
+	EXPECT_WALK(WALK_RBX(MODULE + 0x180, STACK, 0, STACK + 16, MODULE + 0xc10, 0, 0,
 			     MODULE + 0x910),
-		    COMPLETE, LEAF(MODULE + 0xd00), MODULE + 0xc10, MODULE + 0x910);
-	/* Only there. */
-	EXPECT_WALK(WALK_RBX(MODULE, STACK, STACK - 24, 0, MODULE + 0x210, MODULE + 0x210), BAD_CFA,
-		    LEAF(MODULE), MODULE + 0x210);
+		    COMPLETE, LEAF(MODULE + 0x180), MODULE + 0xc10, MODULE + 0x910);
+	/* A frame further out has not popped anything. */
+	EXPECT_WALK(WALK(MODULE, STACK, 0, MODULE + 0x190, MODULE + 0x210), DUMP_SHORT,
+		    LEAF(MODULE), MODULE + 0x190, MODULE + 0x210);
 }
 
 static void walks_go_by_frame_pointer_without_rows(void **state)
