@@ -142,7 +142,7 @@ int samples_dump(struct samples *samples, const struct sample_dump *dump)
 	struct unwind_registers registers = {
 		.ip = dump->ip, .sp = dump->sp, .bp = dump->bp, .rbx = dump->bx
 	};
-	struct unwind_memory memory = { dump->sp, dump->stack, dump->stack_size };
+	struct unwind_memory memory = { dump->sp + dump->absent, dump->stack, dump->stack_size };
 
 	return keep_walked(samples, dump->record.image.tgid, &occasion, &registers, &memory,
 			   dump->frames, dump->kernel_count);

@@ -56,10 +56,10 @@ struct sample_dump {
 	wire_u64 bp;
 	wire_u64 bx;
 	wire_u16 kernel_count;
-	wire_u16 reserved;
+	wire_u16 absent; /* bytes from sp on that were never touched and are left out */
 	wire_u32 stack_size; /* bytes valid in stack */
 	wire_u64 frames[SAMPLE_KERNEL_DEPTH_MAX]; /* kernel_count valid */
-	wire_u8 stack[]; /* starts at sp */
+	wire_u8 stack[]; /* starts at sp + absent */
 };
 
 struct sample_identity {

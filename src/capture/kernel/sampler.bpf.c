@@ -642,25 +642,33 @@ static __always_inline void stack_keep(struct sample_tally *tally, const struct 
 		tally->counted++;
 }
 
-enum { DUMP_CHUNK = 1024 };
+enum { DUMP_CHUNK = 1024, DUMP_ABSENT_MAX = 32 * 1024 };
 
 struct dump_copy {
 	struct dump_scratch *dump;
 	__u64 sp;
+	__u32 absent; /* bytes left out before what is copied */
 	__u32 size;
 };
 
-/* A read that crosses into an absent page fails whole; chunks that end where pages end do not. */
+/*
+ * A read that crosses into an absent page fails whole; chunks that end where pages end do not. A function that has just
+ * made room for its frame may have its stack pointer in pages that it has yet to touch: the stack begins above them.
+ */
 static long dump_step(__u32 index, struct dump_copy *copy)
 {
-	__u32 chunk = DUMP_CHUNK - (copy->sp + copy->size) % DUMP_CHUNK;
+	__u64 from = copy->sp + copy->absent + copy->size;
+	__u32 chunk = DUMP_CHUNK - from % DUMP_CHUNK;
 	__u32 size = copy->size;
 
 	if (size > SAMPLE_DUMP_MAX - DUMP_CHUNK || size >= dump_bytes || chunk > DUMP_CHUNK)
 		return 1;
-	if (load(copy->sp + size, copy->dump->stack + size, chunk))
+	if (!load(from, copy->dump->stack + size, chunk))
+		copy->size = size + chunk;
+	else if (!size && copy->absent + chunk <= DUMP_ABSENT_MAX)
+		copy->absent += chunk;
+	else
 		return 1;
-	copy->size = size + chunk;
 	return 0;
 }
 
@@ -680,9 +688,10 @@ static __always_inline void dump_keep(struct sample_tally *tally, const struct s
 	dump->dump.bx = walk->registers[DWARF_RBX];
 	dump->dump.kernel_count = (__u16)walk->kernel_count;
 	bpf_probe_read_kernel(dump->dump.frames, sizeof(dump->dump.frames), walk->frames);
-	bpf_loop(SAMPLE_DUMP_MAX / DUMP_CHUNK + 1, dump_step, &copy, 0);
+	bpf_loop((DUMP_ABSENT_MAX + SAMPLE_DUMP_MAX) / DUMP_CHUNK + 2, dump_step, &copy, 0);
 	if (copy.size > SAMPLE_DUMP_MAX)
 		return;
+	dump->dump.absent = (__u16)copy.absent;
 	dump->dump.stack_size = copy.size;
 	if (ring_put(&dump->dump, sizeof(dump->dump) + copy.size))
 		tally->lost[LOSS_RING_FULL]++;

@@ -3,6 +3,7 @@
  * The sampler alone, on a busy child whose tables are never published: every sample then arrives as a dump with its time,
  * so that rate, intervals and accounting can be checked sample by sample.
  */
+#include <alloca.h>
 #include <linux/perf_event.h>
 #include <math.h>
 #include <sched.h>
@@ -26,12 +27,18 @@
 #include "capture/ability.h"
 #include "capture/kernel/sampler.h"
 
+enum {
+	STACK = 1 << 20, /* deeper than this test itself ever was */
+	UNTOUCHED = 20000,
+};
+
 struct seen {
 	ARRAY(double) times;
 	uint64_t counted;
 	uint32_t child;
 	size_t strangers;
 	size_t full; /* dumps with all the stack they have room for */
+	size_t untouched; /* dumps that begin above pages at the stack pointer */
 	size_t identities;
 	uint32_t uid;
 };
@@ -49,6 +56,7 @@ static int on_dump(void *ctx, const struct sample_dump *dump)
 	seen->strangers += dump->record.image.tgid != seen->child;
 	assert_in_range(dump->stack_size, 64, SAMPLE_DUMP_MAX);
 	seen->full += dump->stack_size > SAMPLE_DUMP_MAX - 1024;
+	seen->untouched += dump->absent > UNTOUCHED - 8192;
 	return 0;
 }
 
@@ -69,17 +77,15 @@ static int on_count(void *ctx, const struct sample_key *key, const struct sample
 	return 0;
 }
 
-/* With more stack than a dump has room for. */
+/* With more stack than a dump has room for, of which it never touches the innermost part. */
 static pid_t busy_start(void)
 {
-	volatile char room[SAMPLE_DUMP_MAX];
+	volatile char *room;
 	pid_t pid = fork();
 	cpu_set_t two; /* where the clocks tick */
 
 	if (pid)
 		return pid;
-	for (size_t i = 0; i < sizeof(room); i++)
-		room[i] = 1;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	CPU_ZERO(&two);
 	CPU_SET(0, &two);
@@ -87,6 +93,9 @@ static pid_t busy_start(void)
 	sched_setaffinity(0, sizeof(two), &two);
 	if (setresuid(12345, 12345, 12345))
 		_exit(1);
+	room = alloca(STACK);
+	for (size_t i = UNTOUCHED; i < STACK; i++)
+		room[i] = 1;
 	for (volatile uint64_t i = 0;; i++)
 		;
 }
@@ -192,6 +201,7 @@ static void samples_arrive_at_the_stated_rate_and_intervals(void **state)
 	assert_int_equal(tally.counted, seen.counted);
 	assert_int_equal(seen.strangers, 0);
 	assert_true(seen.full * 10 > seen.times.count * 9);
+	assert_true(seen.untouched * 10 > seen.times.count * 9);
 	assert_true(seen.identities >= 1);
 	assert_int_equal(seen.uid, 12345);
 	assert_true(fabs((double)tally.seen / (997 * seconds) - 1) < 0.02);
