@@ -43,7 +43,7 @@
 	})
 
 #define array_each(array, it)                                                                      \
-	for (__typeof__((array)->items + 0) it = (array)->items;                                        \
+	for (__typeof__((array)->items + 0) it = (array)->items;                                   \
 	     it && it < (array)->items + (array)->count; it++)
 
 #define array_deinit(array)                                                                        \

@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+// clang-format off
 struct process_id { uint32_t v; };
 struct thread_id { uint32_t v; };
 struct module_id { uint32_t v; };
@@ -11,3 +12,4 @@ struct location_id { uint32_t v; };
 struct stack_id { uint32_t v; };
 struct symbol_id { uint32_t v; };
 struct file_id { uint32_t v; };
+// clang-format on

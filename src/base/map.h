@@ -34,8 +34,8 @@ bool map_remove(struct map *map, uint64_t key);
 void map_clear(struct map *map);
 
 #define map_each(map, slot)                                                                        \
-	for (struct map_slot *slot = (map)->slots;                                                 \
-	     slot && slot <= (map)->slots + (map)->mask; slot++)                                   \
+	for (struct map_slot *slot = (map)->slots; slot && slot <= (map)->slots + (map)->mask;     \
+	     slot++)                                                                               \
 		if (slot->used)
 
 /* A good mix of 64 bits, and of two of them. */

@@ -108,8 +108,8 @@ static int number_parse(const char *text, const char *option, uint64_t low, uint
 	errno = 0;
 	value = strtoull(text, &end, 10);
 	if (errno || end == text || *end || *text == '-' || value < low || value > high)
-		return err_set(-EINVAL, "%s takes a whole number from %llu to %llu, not '%s'", option,
-			       (unsigned long long)low, (unsigned long long)high, text);
+		return err_set(-EINVAL, "%s takes a whole number from %llu to %llu, not '%s'",
+			       option, (unsigned long long)low, (unsigned long long)high, text);
 	*ret = value;
 	return 0;
 }
@@ -280,8 +280,10 @@ static int request_parse(struct request *request, int argc, char **argv)
 	opterr = 0;
 	while ((option = getopt_long(argc, argv, "+p:aC:F:c:e:o:gqvh", long_options, NULL)) != -1) {
 		if (option == '?')
-			return err_set(-EINVAL, "%s: unknown option or missing value; see 'assay help record'",
-				       argv[optind - 1]);
+			return err_set(
+				-EINVAL,
+				"%s: unknown option or missing value; see 'assay help record'",
+				argv[optind - 1]);
 		err = option_take(request, option, optarg);
 		if (err || request->help)
 			return err;
@@ -298,8 +300,8 @@ static int event_settle(struct request *request)
 
 	if (!sampler_event_works(options->event)) {
 		if (options->event == SAMPLER_CPU_CLOCK)
-			return err_set(-EACCES,
-				       "this user may not sample at all; lower kernel.perf_event_paranoid to 2 or run as root");
+			return err_set(-EACCES, "this user may not sample at all; lower "
+						"kernel.perf_event_paranoid to 2 or run as root");
 		log_warn("this machine has no counter for %s; sampling cpu-clock instead",
 			 sampler_event_name(options->event));
 		options->event = SAMPLER_CPU_CLOCK;
@@ -320,14 +322,15 @@ static int rate_settle(const struct collector_options *options)
 	if (!file || fscanf(file, "%llu", &most) != 1 || options->frequency <= most)
 		return 0;
 	return err_set(-EINVAL,
-		       "-F %llu is above this kernel's limit of %llu; raise kernel.perf_event_max_sample_rate",
+		       "-F %llu is above this kernel's limit of %llu; raise "
+		       "kernel.perf_event_max_sample_rate",
 		       (unsigned long long)options->frequency, most);
 }
 
 static int privilege_settle(struct collector_options *options)
 {
-	static const enum ability_id needed[] = { ABILITY_BPF_SAMPLER, ABILITY_BPF_RING, ABILITY_BTF,
-						   ABILITY_BPF_TRACEPOINT };
+	static const enum ability_id needed[] = { ABILITY_BPF_SAMPLER, ABILITY_BPF_RING,
+						  ABILITY_BTF, ABILITY_BPF_TRACEPOINT };
 	struct ability ability;
 
 	for (size_t i = 0; i < sizeof(needed) / sizeof(needed[0]) && !options->user_only; i++) {
@@ -338,8 +341,8 @@ static int privilege_settle(struct collector_options *options)
 			 ability.title, ability.detail, ability.remedy);
 	}
 	if (options->user_only && options->system_wide)
-		return err_set(-EPERM,
-			       "sampling the whole system needs BPF and privilege; run as root, or profile your own command");
+		return err_set(-EPERM, "sampling the whole system needs BPF and privilege; run as "
+				       "root, or profile your own command");
 	if (options->user_only && options->event != SAMPLER_CPU_CLOCK) {
 		log_warn("without BPF only cpu-clock is sampled");
 		options->event = SAMPLER_CPU_CLOCK;

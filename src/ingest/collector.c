@@ -47,7 +47,8 @@
 enum {
 	ROUND_MS = 100,
 	FIRST_ROUND_MS = 5, /* doubled each time: a new command's tables are soon in the kernel */
-	COUNTS_MS = 190, /* every other round: a stack that is counted again in the same interval costs least */
+	COUNTS_MS =
+		190, /* every other round: a stack that is counted again in the same interval costs least */
 	ROUNDS_PER_COMMIT = 5,
 	PERF_STACK_BYTES = 16384, /* copied per sample without BPF */
 	STOP_PATIENCE_MS = 2000, /* for the command to end after we were told to stop */
@@ -340,7 +341,8 @@ static int totals_store(struct collector *collector)
 	tally_get(collector, &tally);
 	err = loadmap_flush(collector->loadmap);
 	if (!err)
-		err = store_seen_set(collector->store, samples_kept(collector->samples) + tally_lost(&tally));
+		err = store_seen_set(collector->store,
+				     samples_kept(collector->samples) + tally_lost(&tally));
 	for (size_t i = 0; i < LOSS_COUNT && !err; i++)
 		if (tally.lost[i])
 			err = store_loss_set(collector->store, loss_names[i][0], loss_names[i][1],
@@ -416,7 +418,8 @@ static int threads_add(struct collector *collector, pid_t pid)
 	if (err)
 		return err_set(err, "process %d: %s", (int)pid, strerror(-err));
 	if (collector->options->user_only && is_foreign(pid))
-		return err_set(-EPERM, "process %d belongs to another user; run as root to sample it",
+		return err_set(-EPERM,
+			       "process %d belongs to another user; run as root to sample it",
 			       (int)pid);
 	for (size_t i = 0; i < count; i++)
 		*array_push(&collector->tids) = tids[i];
@@ -493,7 +496,8 @@ static int target_add(struct collector *collector, pid_t pid, bool from_exec)
 static int sampler_start(struct collector *collector)
 {
 	const struct collector_options *options = collector->options;
-	const struct sampler_handlers handlers = { on_stack, on_dump, on_identity, on_count, collector };
+	const struct sampler_handlers handlers = { on_stack, on_dump, on_identity, on_count,
+						   collector };
 	struct sampler_options how = {
 		.everything = options->system_wide,
 		.cpus = collector->cpus.items,
@@ -556,35 +560,63 @@ static int processes_learn(struct collector *collector)
 	return err == -ESRCH ? 0 : err;
 }
 
-static int meta_store(struct collector *collector)
+static int meta_texts_store(struct collector *collector, const char *command)
 {
 	const struct collector_options *options = collector->options;
-	struct strbuf command = {};
-	struct utsname machine;
-	int err;
+	struct utsname machine = {};
+	int err = 0;
 
 	uname(&machine);
-	for (size_t i = 0; options->command && options->command[i]; i++)
-		strbuf_printf(&command, "%s%s", i ? " " : "", options->command[i]);
-	err = store_meta_set_u64(collector->store, "started", clock_wall());
-	err = err ? err : store_meta_set_u64(collector->store, "started_monotonic", collector->started);
-	err = err ? err : store_meta_set(collector->store, "host", machine.nodename);
-	err = err ? err : store_meta_set(collector->store, "kernel", machine.release);
-	err = err ? err : store_meta_set(collector->store, "machine", machine.machine);
-	err = err ? err : store_meta_set(collector->store, "command", strbuf_text(&command));
-	err = err ? err : store_meta_set(collector->store, "event", sampler_event_name(options->event));
-	err = err ? err : store_meta_set(collector->store, "unit", sampler_event_unit(options->event));
-	err = err ? err : store_meta_set_u64(collector->store, "frequency", options->frequency);
-	err = err ? err : store_meta_set_u64(collector->store, "period",
-					     options->frequency && options->event == SAMPLER_CPU_CLOCK ?
-						     NS_PER_S / options->frequency :
-						     options->period);
-	err = err ? err : store_meta_set_u64(collector->store, "seed", options->seed);
-	err = err ? err : store_meta_set_u64(collector->store, "cpus", collector->cpus.count);
-	err = err ? err : store_meta_set(collector->store, "sampler",
-					 options->user_only ? "perf ring" : "bpf");
-	strbuf_deinit(&command);
+	const struct {
+		const char *key, *value;
+	} texts[] = {
+		{ "host", machine.nodename },
+		{ "kernel", machine.release },
+		{ "machine", machine.machine },
+		{ "command", command },
+		{ "event", sampler_event_name(options->event) },
+		{ "unit", sampler_event_unit(options->event) },
+		{ "sampler", options->user_only ? "perf ring" : "bpf" },
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && !err; i++)
+		err = store_meta_set(collector->store, texts[i].key, texts[i].value);
 	return err;
+}
+
+static int meta_numbers_store(struct collector *collector)
+{
+	const struct collector_options *options = collector->options;
+	bool by_time = options->frequency && options->event == SAMPLER_CPU_CLOCK;
+	const struct {
+		const char *key;
+		uint64_t value;
+	} numbers[] = {
+		{ "started", clock_wall() },
+		{ "started_monotonic", collector->started },
+		{ "frequency", options->frequency },
+		{ "period", by_time ? NS_PER_S / options->frequency : options->period },
+		{ "seed", options->seed },
+		{ "cpus", collector->cpus.count },
+	};
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]) && !err; i++)
+		err = store_meta_set_u64(collector->store, numbers[i].key, numbers[i].value);
+	return err;
+}
+
+static int meta_store(struct collector *collector)
+{
+	char *const *argument = collector->options->command;
+	struct strbuf command = {};
+	int err;
+
+	for (; argument && *argument; argument++)
+		strbuf_printf(&command, "%s%s", command.length ? " " : "", *argument);
+	err = meta_texts_store(collector, strbuf_text(&command));
+	strbuf_deinit(&command);
+	return err ? err : meta_numbers_store(collector);
 }
 
 static int watch(struct collector *collector, int fd)
@@ -669,7 +701,8 @@ static int collector_start(struct collector *collector)
 		err = perfring_enable(collector->ring);
 	if (!err && collector->sampler)
 		err = sampler_enable(collector->sampler);
-	for (size_t i = 0; collector->options->user_only && i < collector->options->pid_count && !err; i++)
+	for (size_t i = 0;
+	     collector->options->user_only && i < collector->options->pid_count && !err; i++)
 		err = threads_rescan(collector, collector->options->pids[i]);
 	err = err ? err : processes_learn(collector);
 	err = err ? err : collector_round(collector);
@@ -678,8 +711,8 @@ static int collector_start(struct collector *collector)
 		return err;
 	collector->started = clock_monotonic();
 	if (collector->options->duration > 0)
-		collector->deadline = collector->started +
-				      (uint64_t)(collector->options->duration * NS_PER_S);
+		collector->deadline =
+			collector->started + (uint64_t)(collector->options->duration * NS_PER_S);
 	return collector->command ? command_release(collector->command) : 0;
 }
 

@@ -67,7 +67,8 @@ int command_start(char *const *argv, struct command **ret)
 
 	if (err)
 		return err_set(err, "cannot run '%s': %s", argv[0], strerror(-err));
-	*command = (struct command){ .name = argv[0], .pid = -1, .fd = -1, .go = -1, .failure = -1 };
+	*command =
+		(struct command){ .name = argv[0], .pid = -1, .fd = -1, .go = -1, .failure = -1 };
 	if (pipe2(go, O_CLOEXEC))
 		return err_set(-errno, "cannot start %s: %s", argv[0], strerror(errno));
 	command->go = go[1];

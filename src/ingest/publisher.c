@@ -73,7 +73,8 @@ static int rows_publish(struct publisher *publisher, struct loadmap_module *modu
 	if (err == -ENOSPC) {
 		module->first_row = UNWIND_ROWS_ABSENT;
 		if (!publisher->full)
-			log_warn("unwind tables fill --table-memory; some stacks are walked in the collector");
+			log_warn("unwind tables fill --table-memory; some stacks are walked in the "
+				 "collector");
 		publisher->full = true;
 		err = 0;
 	}
@@ -119,8 +120,8 @@ static int process_publish(struct publisher *publisher, struct loadmap_process *
 	if (now.count)
 		qsort(now.items, now.count, sizeof(*now.items), by_start);
 	if (!err)
-		err = sampler_publish_process(publisher->sampler, process->pid, now.items, now.count,
-					      (uint32_t)*epoch);
+		err = sampler_publish_process(publisher->sampler, process->pid, now.items,
+					      now.count, (uint32_t)*epoch);
 	array_deinit(&now);
 	if (err == -ENOSPC) /* the host goes on walking this process's stacks */
 		return 0;

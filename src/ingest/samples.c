@@ -114,10 +114,11 @@ static int keep_walked(struct samples *samples, uint32_t pid, struct occasion *o
 		       const struct unwind_registers *registers, const struct unwind_memory *memory,
 		       const uint64_t *kernel, size_t kernel_count)
 {
-	struct loadmap_process *process =
-		loadmap_process_at(samples->loadmap, pid, occasion->time);
+	struct loadmap_process *process = loadmap_process_at(samples->loadmap, pid, occasion->time);
 	uint64_t user[SAMPLE_DEPTH_MAX];
-	struct stack_frames frames = { .kernel = kernel, .kernel_count = kernel_count, .user = user };
+	struct stack_frames frames = { .kernel = kernel,
+				       .kernel_count = kernel_count,
+				       .user = user };
 	const struct unwind_area *areas;
 	struct stack_id stack;
 	size_t area_count;

@@ -108,8 +108,8 @@ static int frame_symbol(struct work *work, const struct symbol_answer *answer, s
 		.size = inlined ? 0 : answer->size,
 		.inlined = inlined,
 	};
-	uint64_t where = inlined || !answer->address ? hash_bytes(linkage, strlen(linkage)) :
-						       answer->address;
+	uint64_t where = inlined || !answer->address ? hash_bytes(linkage, strlen(linkage))
+						     : answer->address;
 
 	return symbol_put(work, hash64_pair(hash64_pair(work->module.id.v, inlined), where), &row,
 			  ret);
@@ -184,9 +184,11 @@ static int location_resolve(struct work *work, const struct store_unnamed *locat
 	switch (work->module.kind) {
 	case MODULE_ELF:
 	case MODULE_VDSO:
-		return work->symbols ? symbols_resolve(work->symbols, location->address, ret) : -ENOENT;
+		return work->symbols ? symbols_resolve(work->symbols, location->address, ret)
+				     : -ENOENT;
 	case MODULE_JIT:
-		return work->jitmap ? jitmap_resolve(work->jitmap, location->address, ret) : -ENOENT;
+		return work->jitmap ? jitmap_resolve(work->jitmap, location->address, ret)
+				    : -ENOENT;
 	case MODULE_KERNEL:
 		if (!work->kallsyms)
 			return -ENOENT;
@@ -231,8 +233,8 @@ static void module_open(struct work *work)
 		log_debug("%s: cannot be opened: %s", work->module.path, strerror(-fd));
 		return;
 	}
-	if (work->module.kind == MODULE_JIT ? jitmap_open(fd, &work->jitmap) :
-					      symbols_open(fd, work->module.path, &work->symbols))
+	if (work->module.kind == MODULE_JIT ? jitmap_open(fd, &work->jitmap)
+					    : symbols_open(fd, work->module.path, &work->symbols))
 		log_debug("%s", err_text());
 }
 

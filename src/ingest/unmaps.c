@@ -79,7 +79,8 @@ static int process_check(struct unmaps *unmaps, uint32_t pid)
 		};
 
 		/* One that is younger than our look at /proc is there. */
-		if (mapping->to == UINT64_MAX && mapping->from < now && !still_there(unmaps, mapping))
+		if (mapping->to == UINT64_MAX && mapping->from < now &&
+		    !still_there(unmaps, mapping))
 			err = loadmap_apply(unmaps->loadmap, &event);
 	}
 	return err;

@@ -60,8 +60,8 @@ static int header_find(const struct elf_image *image, uint64_t *ret_address, str
 }
 
 /* The last entry whose function starts at or below address. */
-static int entry_find(const struct elf_image *image, uint64_t base, uint32_t count, uint64_t address,
-		      struct entry *ret)
+static int entry_find(const struct elf_image *image, uint64_t base, uint32_t count,
+		      uint64_t address, struct entry *ret)
 {
 	uint32_t low = 0, high = count;
 	struct entry entry;
@@ -84,7 +84,8 @@ static int entry_find(const struct elf_image *image, uint64_t base, uint32_t cou
 	return err;
 }
 
-int fde_find(const struct elf_image *image, uint64_t address, uint64_t *ret_start, uint64_t *ret_size)
+int fde_find(const struct elf_image *image, uint64_t address, uint64_t *ret_start,
+	     uint64_t *ret_size)
 {
 	struct header header;
 	struct entry entry;
@@ -98,7 +99,8 @@ int fde_find(const struct elf_image *image, uint64_t address, uint64_t *ret_star
 	start = base + (uint64_t)(int64_t)entry.function;
 	/* That the FDE points back at the function shows that it has the form we assume. */
 	if (base + (uint64_t)(int64_t)entry.fde + offsetof(struct fde, function) +
-			    (uint64_t)(int64_t)fde.function != start ||
+			    (uint64_t)(int64_t)fde.function !=
+		    start ||
 	    address - start >= fde.size)
 		return -ENOENT;
 	*ret_start = start;

@@ -10,4 +10,5 @@
 #include "symbols/elf_image.h"
 
 /* The function that holds address; -ENOENT: none, or the file's table is not the usual kind. */
-int fde_find(const struct elf_image *image, uint64_t address, uint64_t *ret_start, uint64_t *ret_size);
+int fde_find(const struct elf_image *image, uint64_t address, uint64_t *ret_start,
+	     uint64_t *ret_size);

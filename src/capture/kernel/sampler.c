@@ -147,11 +147,11 @@ static int event_open(struct sampler *sampler, int cpu, uint64_t period)
 	if (fd == -ENODEV || fd == -EINVAL)
 		return err_set(fd, "CPU %d is not there or not online", cpu);
 	if (fd < 0)
-		return err_set(fd, "cannot sample %s on CPU %d: %s; 'assay doctor' tells what is missing",
-			       events[options->event].name, cpu, strerror(-fd));
+		return err_set(
+			fd, "cannot sample %s on CPU %d: %s; 'assay doctor' tells what is missing",
+			events[options->event].name, cpu, strerror(-fd));
 	*array_push(&sampler->events) = fd;
-	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF,
-		  bpf_program__fd(sampler->skeleton->progs.sample)))
+	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, bpf_program__fd(sampler->skeleton->progs.sample)))
 		return err_set(-errno, "cannot attach the sampler to %s: %s",
 			       events[options->event].name, strerror(errno));
 	return 0;
@@ -274,8 +274,8 @@ int sampler_drain_counts(struct sampler *sampler)
 	uint32_t active = sampler->skeleton->bss->counts_active & 1;
 	int err;
 
-	err = counts_empty(sampler, active ? sampler->skeleton->maps.counts_0 :
-					     sampler->skeleton->maps.counts_1);
+	err = counts_empty(sampler, active ? sampler->skeleton->maps.counts_0
+					   : sampler->skeleton->maps.counts_1);
 	sampler->skeleton->bss->counts_active = !active;
 	return err;
 }
@@ -356,7 +356,7 @@ static uint32_t class_of(size_t count)
 	uint32_t class = 3;
 
 	while ((1ull << class) < count)
-		class++;
+		class ++;
 	return class;
 }
 
@@ -463,14 +463,16 @@ static int maps_size(struct sampler_bpf *skeleton, const struct sampler_options 
 	uint32_t cpus = (uint32_t)libbpf_num_possible_cpus();
 	int err = 0;
 
-	err = err ? err : bpf_map__set_max_entries(skeleton->maps.ring, (uint32_t)options->ring_bytes);
+	err = err ? err
+		  : bpf_map__set_max_entries(skeleton->maps.ring, (uint32_t)options->ring_bytes);
 	err = err ? err : bpf_map__set_max_entries(skeleton->maps.counts_0, options->max_stacks);
 	err = err ? err : bpf_map__set_max_entries(skeleton->maps.counts_1, options->max_stacks);
-	err = err ? err : bpf_map__set_max_entries(skeleton->maps.stacks_sent, options->max_stacks * 4);
+	err = err ? err
+		  : bpf_map__set_max_entries(skeleton->maps.stacks_sent, options->max_stacks * 4);
 	err = err ? err : bpf_map__set_max_entries(skeleton->maps.rows, options->max_rows);
 	err = err ? err : bpf_map__set_max_entries(skeleton->maps.mappings, options->max_mappings);
-	err = err ? err : bpf_map__set_max_entries(skeleton->maps.row_cache,
-						   cpus * ROW_CACHE_ENTRIES);
+	err = err ? err
+		  : bpf_map__set_max_entries(skeleton->maps.row_cache, cpus * ROW_CACHE_ENTRIES);
 	return err;
 }
 
@@ -491,12 +493,15 @@ static int skeleton_load(struct sampler *sampler)
 	if (!err)
 		err = sampler_bpf__load(skeleton);
 	if (err)
-		return err_set(err, "the kernel refused the sampler: %s; 'assay doctor' tells what is missing",
-			       strerror(-err));
+		return err_set(
+			err,
+			"the kernel refused the sampler: %s; 'assay doctor' tells what is missing",
+			strerror(-err));
 	err = sampler_bpf__attach(skeleton); /* fork, exec and exit; sample() goes to the events */
 	if (err)
 		return err_set(err, "cannot follow fork and exec: %s", strerror(-err));
-	sampler->ring = ring_buffer__new(bpf_map__fd(skeleton->maps.ring), on_record, sampler, NULL);
+	sampler->ring =
+		ring_buffer__new(bpf_map__fd(skeleton->maps.ring), on_record, sampler, NULL);
 	if (!sampler->ring)
 		return err_set(-errno, "cannot map the sampler's ring: %s", strerror(errno));
 	return 0;
