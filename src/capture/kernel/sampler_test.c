@@ -3,7 +3,6 @@
  * The sampler alone, on a busy child whose tables are never published: every sample then arrives as a dump with its time,
  * so that rate, intervals and accounting can be checked sample by sample.
  */
-#include <alloca.h>
 #include <linux/perf_event.h>
 #include <math.h>
 #include <sched.h>
@@ -78,9 +77,18 @@ static int on_count(void *ctx, const struct sample_key *key, const struct sample
 }
 
 /* With more stack than a dump has room for, of which it never touches the innermost part. */
+static __attribute__((noinline, noreturn)) void busy_run(void)
+{
+	volatile char room[STACK];
+
+	for (size_t i = UNTOUCHED; i < STACK; i++)
+		room[i] = 1;
+	for (volatile uint64_t i = 0;; i++)
+		;
+}
+
 static pid_t busy_start(void)
 {
-	volatile char *room;
 	pid_t pid = fork();
 	cpu_set_t two; /* where the clocks tick */
 
@@ -93,11 +101,7 @@ static pid_t busy_start(void)
 	sched_setaffinity(0, sizeof(two), &two);
 	if (setresuid(12345, 12345, 12345))
 		_exit(1);
-	room = alloca(STACK);
-	for (size_t i = UNTOUCHED; i < STACK; i++)
-		room[i] = 1;
-	for (volatile uint64_t i = 0;; i++)
-		;
+	busy_run();
 }
 
 /* The kernel's own count of the time that the child runs. */
