@@ -450,7 +450,8 @@ static void segment_check(Elf *elf, Dwarf_CFI *cfi, const struct unwind_table *t
 		Dwarf_Frame *frame;
 
 		if (dwarf_cfi_addrframe(cfi, pc, &frame) != 0) {
-			if (!uncovered_right(elf, row, pc) && report->mismatches++ < 10)
+			if (table->count && !uncovered_right(elf, row, pc) &&
+			    report->mismatches++ < 10)
 				print_message("  %#" PRIx64 ": a row where there is no FDE\n", pc);
 			pc++;
 			continue;
@@ -526,6 +527,11 @@ static void image_check(const char *name, char *image, size_t size, double hard_
 	struct unwind_table table;
 	struct report report = {};
 
+	if (!cfi && hard_max >= 1) {
+		print_message("%s: no call frame information\n", name);
+		elf_end(elf);
+		return;
+	}
 	assert_non_null(cfi);
 	assert_int_equal(unwind_table_build(image, size, &table), 0);
 	for (int i = 0; i < header->e_phnum; i++)
