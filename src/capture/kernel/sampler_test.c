@@ -118,6 +118,14 @@ static int stopwatch_open(pid_t pid)
 	return (int)syscall(SYS_perf_event_open, &attr, pid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
+static uint64_t stopwatch_read(int stopwatch)
+{
+	uint64_t nanoseconds;
+
+	assert_int_equal(read(stopwatch, &nanoseconds, sizeof(nanoseconds)), sizeof(nanoseconds));
+	return nanoseconds;
+}
+
 /* Samples a busy child, or everything on its CPU, for a while; gives the CPU time that the child had. */
 static double sample_busy(struct seen *seen, bool everything, uint64_t *ret_periods,
 			  struct sample_tally *ret_tally)
@@ -139,7 +147,7 @@ static double sample_busy(struct seen *seen, bool everything, uint64_t *ret_peri
 	};
 	struct sampler *sampler = NULL;
 	const uint64_t *periods;
-	uint64_t end, nanoseconds;
+	uint64_t end, begun, ended;
 	int stopwatch;
 
 	seen->child = (uint32_t)pid;
@@ -151,21 +159,22 @@ static double sample_busy(struct seen *seen, bool everything, uint64_t *ret_peri
 	stopwatch = stopwatch_open(pid);
 	assert_true(stopwatch >= 0);
 	assert_int_equal(sampler_enable(sampler), 0);
+	begun = stopwatch_read(stopwatch);
 	for (end = clock_monotonic() + 3ull * NS_PER_S; clock_monotonic() < end; usleep(100000)) {
 		assert_int_equal(sampler_drain_ring(sampler), 0);
 		assert_int_equal(sampler_drain_counts(sampler), 0);
 	}
+	ended = stopwatch_read(stopwatch);
+	assert_int_equal(sampler_disable(sampler), 0);
+	close(stopwatch);
 	kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	assert_int_equal(read(stopwatch, &nanoseconds, sizeof(nanoseconds)), sizeof(nanoseconds));
-	close(stopwatch);
-	assert_int_equal(sampler_disable(sampler), 0);
 	assert_int_equal(sampler_drain_ring(sampler), 0);
 	assert_int_equal(sampler_drain_counts(sampler), 0);
 	assert_int_equal(sampler_drain_counts(sampler), 0);
 	sampler_tally(sampler, ret_tally);
 	sampler_destroy(sampler);
-	return (double)nanoseconds / NS_PER_S;
+	return (double)(ended - begun) / NS_PER_S;
 }
 
 static int by_value(const void *a, const void *b)
