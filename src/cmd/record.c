@@ -314,17 +314,21 @@ static int event_settle(struct request *request)
 	return 0;
 }
 
+/* Beyond its limit the kernel would suppress samples without telling us. */
 static int rate_settle(const struct collector_options *options)
 {
 	AUTO(close_file) FILE *file = fopen("/proc/sys/kernel/perf_event_max_sample_rate", "re");
+	uint64_t rate = options->frequency;
 	unsigned long long most;
 
-	if (!file || fscanf(file, "%llu", &most) != 1 || options->frequency <= most)
+	if (!rate && options->event == SAMPLER_CPU_CLOCK)
+		rate = NS_PER_S / options->period;
+	if (!file || fscanf(file, "%llu", &most) != 1 || rate <= most)
 		return 0;
 	return err_set(-EINVAL,
-		       "-F %llu is above this kernel's limit of %llu; raise "
+		       "%llu samples a second are above this kernel's limit of %llu; raise "
 		       "kernel.perf_event_max_sample_rate",
-		       (unsigned long long)options->frequency, most);
+		       (unsigned long long)rate, most);
 }
 
 static int privilege_settle(struct collector_options *options)
