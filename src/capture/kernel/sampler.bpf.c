@@ -408,7 +408,8 @@ static __always_inline int register_known(const struct walk *walk, __u32 reg)
 	return walk->leaf || (walk->caller && reg < DWARF_R12);
 }
 
-static __always_inline long register_cfa(struct walk *walk, const struct unwind_row *row, __u64 *ret)
+static __always_inline long register_cfa(struct walk *walk, const struct unwind_row *row,
+					 __u64 *ret)
 {
 	__u32 reg = row->bp & (DWARF_REGISTERS - 1);
 	__u64 value = walk->registers[reg];
@@ -584,7 +585,9 @@ static __always_inline void count_grow(struct sample_count *count, const struct 
 static __always_inline int count_new(void *map, const struct sample_key *key,
 				     const struct subject *subject)
 {
-	struct sample_count fresh = { .count = 1, .last = subject->time, .kernel = subject->in_kernel };
+	struct sample_count fresh = { .count = 1,
+				      .last = subject->time,
+				      .kernel = subject->in_kernel };
 	struct sample_count *count;
 
 	if (!bpf_map_update_elem(map, key, &fresh, BPF_NOEXIST))
@@ -613,15 +616,15 @@ static __always_inline int stack_send(const struct subject *subject, struct walk
 static __always_inline void stack_keep(struct sample_tally *tally, const struct subject *subject,
 				       struct walk *walk)
 {
-	struct sample_key key = { .hash = walk->hash,
-				  .image = subject->image,
-				  .tid = subject->tid,
-				  .end = walk->end };
+	struct sample_key key = {
+		.hash = walk->hash, .image = subject->image, .tid = subject->tid, .end = walk->end
+	};
 	__u32 active = counts_active & 1, one = 1;
 	struct sample_count *count;
 	int err;
 
-	count = active ? bpf_map_lookup_elem(&counts_1, &key) : bpf_map_lookup_elem(&counts_0, &key);
+	count = active ? bpf_map_lookup_elem(&counts_1, &key)
+		       : bpf_map_lookup_elem(&counts_0, &key);
 	if (count) {
 		count_grow(count, subject);
 		tally->counted++;
@@ -700,9 +703,9 @@ static __always_inline void dump_keep(struct sample_tally *tally, const struct s
 }
 
 /* The user registers by DWARF number, from a pt_regs of either kind. */
-#define REGISTERS_COPY(walk, read)                                                              \
+#define REGISTERS_COPY(walk, read)                                                                 \
 	do {                                                                                       \
-		__u64 *registers_ = (walk)->registers;                                          \
+		__u64 *registers_ = (walk)->registers;                                             \
 		registers_[0] = read(rax);                                                         \
 		registers_[1] = read(rdx);                                                         \
 		registers_[2] = read(rcx);                                                         \
@@ -735,8 +738,7 @@ static __always_inline int user_registers(struct bpf_perf_event_data *ctx,
 	/* In the middle of exec the old user stack is gone and the new one not begun. */
 	if (!subject->task->mm || BPF_CORE_READ_BITFIELD(subject->task, in_execve))
 		return -1;
-	if (bpf_probe_read_kernel(&regs, sizeof(regs),
-				  (void *)bpf_task_pt_regs(subject->task)))
+	if (bpf_probe_read_kernel(&regs, sizeof(regs), (void *)bpf_task_pt_regs(subject->task)))
 		return -1;
 	if (!(regs.cs & 3)) /* a kernel thread that borrows an address space */
 		return -1;
