@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Which function lifts which mnemonic, and its argument. */
+#include "isa/lift_private.h"
+
+/* Columns: Zydis mnemonic, function, argument. */
+#define LIFT_RULES(X)                                                                              \
+	/* moves */                                                                                \
+	X(MOV, lift_move, 0)                                                                       \
+	X(MOVNTI, lift_move, 0)                                                                    \
+	X(MOVZX, lift_move_extend, 0)                                                              \
+	X(MOVSX, lift_move_extend, 1)                                                              \
+	X(MOVSXD, lift_move_extend, 1)                                                             \
+	X(LEA, lift_lea, 0)                                                                        \
+	X(MOVBE, lift_move_swapped, 0)                                                             \
+	X(BSWAP, lift_swap, 0)                                                                     \
+	X(XLAT, lift_table, 0)                                                                     \
+	X(CBW, lift_widen, 1)                                                                      \
+	X(CWDE, lift_widen, 2)                                                                     \
+	X(CDQE, lift_widen, 4)                                                                     \
+	X(CWD, lift_widen_double, 2)                                                               \
+	X(CDQ, lift_widen_double, 4)                                                               \
+	X(CQO, lift_widen_double, 8)                                                               \
+	X(XCHG, lift_exchange, 0)                                                                  \
+	X(XADD, lift_exchange_add, 0)                                                              \
+	X(CMPXCHG, lift_compare_exchange, 0)                                                       \
+	X(CMPXCHG8B, lift_compare_exchange_pair, 4)                                                \
+	X(CMPXCHG16B, lift_compare_exchange_pair, 8)                                               \
+	X(RDFSBASE, lift_base_read, UOP_FS_BASE)                                                   \
+	X(RDGSBASE, lift_base_read, UOP_GS_BASE)                                                   \
+	X(WRFSBASE, lift_base_write, UOP_FS_BASE)                                                  \
+	X(WRGSBASE, lift_base_write, UOP_GS_BASE)                                                  \
+	/* arithmetic and logic */                                                                 \
+	X(ADD, lift_binary, UOP_OP_ADD)                                                            \
+	X(ADC, lift_binary, UOP_OP_ADC)                                                            \
+	X(SUB, lift_binary, UOP_OP_SUB)                                                            \
+	X(SBB, lift_binary, UOP_OP_SBB)                                                            \
+	X(AND, lift_binary, UOP_OP_AND)                                                            \
+	X(OR, lift_binary, UOP_OP_OR)                                                              \
+	X(XOR, lift_binary, UOP_OP_XOR)                                                            \
+	X(CMP, lift_compare, UOP_OP_SUB)                                                           \
+	X(TEST, lift_compare, UOP_OP_AND)                                                          \
+	X(NEG, lift_unary, UOP_OP_NEG)                                                             \
+	X(NOT, lift_not, 0)                                                                        \
+	X(INC, lift_step, UOP_OP_ADD)                                                              \
+	X(DEC, lift_step, UOP_OP_SUB)                                                              \
+	X(ADCX, lift_add_carry, UOP_OP_ADCX)                                                       \
+	X(ADOX, lift_add_carry, UOP_OP_ADOX)                                                       \
+	/* shifts, products, bits */                                                               \
+	X(SHL, lift_shift, UOP_OP_SHL)                                                             \
+	X(SHR, lift_shift, UOP_OP_SHR)                                                             \
+	X(SAR, lift_shift, UOP_OP_SAR)                                                             \
+	X(ROL, lift_shift, UOP_OP_ROL)                                                             \
+	X(ROR, lift_shift, UOP_OP_ROR)                                                             \
+	X(RCL, lift_shift, UOP_OP_RCL)                                                             \
+	X(RCR, lift_shift, UOP_OP_RCR)                                                             \
+	X(SHLD, lift_shift_double, UOP_OP_SHLD)                                                    \
+	X(SHRD, lift_shift_double, UOP_OP_SHRD)                                                    \
+	X(RORX, lift_shift_quiet, UOP_OP_ROR)                                                      \
+	X(SARX, lift_shift_quiet, UOP_OP_SAR)                                                      \
+	X(SHLX, lift_shift_quiet, UOP_OP_SHL)                                                      \
+	X(SHRX, lift_shift_quiet, UOP_OP_SHR)                                                      \
+	X(MUL, lift_multiply, 0)                                                                   \
+	X(IMUL, lift_multiply_signed, 0)                                                           \
+	X(MULX, lift_multiply_quiet, 0)                                                            \
+	X(DIV, lift_divide, 0)                                                                     \
+	X(IDIV, lift_divide, 1)                                                                    \
+	X(BT, lift_bit, UOP_OP_BT)                                                                 \
+	X(BTS, lift_bit, UOP_OP_BTS)                                                               \
+	X(BTR, lift_bit, UOP_OP_BTR)                                                               \
+	X(BTC, lift_bit, UOP_OP_BTC)                                                               \
+	X(BSF, lift_scan, UOP_OP_BSF)                                                              \
+	X(BSR, lift_scan, UOP_OP_BSR)                                                              \
+	X(TZCNT, lift_scan, UOP_OP_TZCNT)                                                          \
+	X(LZCNT, lift_scan, UOP_OP_LZCNT)                                                          \
+	X(POPCNT, lift_scan, UOP_OP_POPCNT)                                                        \
+	X(BLSI, lift_scan, UOP_OP_BLSI)                                                            \
+	X(BLSR, lift_scan, UOP_OP_BLSR)                                                            \
+	X(BLSMSK, lift_scan, UOP_OP_BLSMSK)                                                        \
+	X(ANDN, lift_bmi_binary, UOP_OP_ANDN)                                                      \
+	X(BEXTR, lift_bmi_binary, UOP_OP_BEXTR)                                                    \
+	X(BZHI, lift_bmi_binary, UOP_OP_BZHI)                                                      \
+	X(PDEP, lift_bmi_binary, UOP_OP_PDEP)                                                      \
+	X(PEXT, lift_bmi_binary, UOP_OP_PEXT)                                                      \
+	/* conditions; the argument is x86's condition code */                                     \
+	X(JO, lift_branch, 0)                                                                      \
+	X(JNO, lift_branch, 1)                                                                     \
+	X(JB, lift_branch, 2)                                                                      \
+	X(JNB, lift_branch, 3)                                                                     \
+	X(JZ, lift_branch, 4)                                                                      \
+	X(JNZ, lift_branch, 5)                                                                     \
+	X(JBE, lift_branch, 6)                                                                     \
+	X(JNBE, lift_branch, 7)                                                                    \
+	X(JS, lift_branch, 8)                                                                      \
+	X(JNS, lift_branch, 9)                                                                     \
+	X(JP, lift_branch, 10)                                                                     \
+	X(JNP, lift_branch, 11)                                                                    \
+	X(JL, lift_branch, 12)                                                                     \
+	X(JNL, lift_branch, 13)                                                                    \
+	X(JLE, lift_branch, 14)                                                                    \
+	X(JNLE, lift_branch, 15)                                                                   \
+	X(SETO, lift_setcc, 0)                                                                     \
+	X(SETNO, lift_setcc, 1)                                                                    \
+	X(SETB, lift_setcc, 2)                                                                     \
+	X(SETNB, lift_setcc, 3)                                                                    \
+	X(SETZ, lift_setcc, 4)                                                                     \
+	X(SETNZ, lift_setcc, 5)                                                                    \
+	X(SETBE, lift_setcc, 6)                                                                    \
+	X(SETNBE, lift_setcc, 7)                                                                   \
+	X(SETS, lift_setcc, 8)                                                                     \
+	X(SETNS, lift_setcc, 9)                                                                    \
+	X(SETP, lift_setcc, 10)                                                                    \
+	X(SETNP, lift_setcc, 11)                                                                   \
+	X(SETL, lift_setcc, 12)                                                                    \
+	X(SETNL, lift_setcc, 13)                                                                   \
+	X(SETLE, lift_setcc, 14)                                                                   \
+	X(SETNLE, lift_setcc, 15)                                                                  \
+	X(CMOVO, lift_cmov, 0)                                                                     \
+	X(CMOVNO, lift_cmov, 1)                                                                    \
+	X(CMOVB, lift_cmov, 2)                                                                     \
+	X(CMOVNB, lift_cmov, 3)                                                                    \
+	X(CMOVZ, lift_cmov, 4)                                                                     \
+	X(CMOVNZ, lift_cmov, 5)                                                                    \
+	X(CMOVBE, lift_cmov, 6)                                                                    \
+	X(CMOVNBE, lift_cmov, 7)                                                                   \
+	X(CMOVS, lift_cmov, 8)                                                                     \
+	X(CMOVNS, lift_cmov, 9)                                                                    \
+	X(CMOVP, lift_cmov, 10)                                                                    \
+	X(CMOVNP, lift_cmov, 11)                                                                   \
+	X(CMOVL, lift_cmov, 12)                                                                    \
+	X(CMOVNL, lift_cmov, 13)                                                                   \
+	X(CMOVLE, lift_cmov, 14)                                                                   \
+	X(CMOVNLE, lift_cmov, 15)                                                                  \
+	X(JECXZ, lift_branch_count, 4)                                                             \
+	X(JRCXZ, lift_branch_count, 8)                                                             \
+	X(LOOP, lift_loop, 0)                                                                      \
+	X(LOOPE, lift_loop, 4)                                                                     \
+	X(LOOPNE, lift_loop, 5)                                                                    \
+	/* calls and the stack */                                                                  \
+	X(JMP, lift_jmp, 0)                                                                        \
+	X(CALL, lift_call, 0)                                                                      \
+	X(RET, lift_ret, 0)                                                                        \
+	X(PUSH, lift_push, 0)                                                                      \
+	X(POP, lift_pop, 0)                                                                        \
+	X(LEAVE, lift_leave, 0)                                                                    \
+	X(ENTER, lift_enter, 0)                                                                    \
+	/* flags */                                                                                \
+	X(PUSHF, lift_push_flags, 2)                                                               \
+	X(PUSHFQ, lift_push_flags, 8)                                                              \
+	X(POPF, lift_pop_flags, 2)                                                                 \
+	X(POPFQ, lift_pop_flags, 8)                                                                \
+	X(LAHF, lift_lahf, 0)                                                                      \
+	X(SAHF, lift_sahf, 0)                                                                      \
+	X(CLC, lift_flag, UOP_CF)                                                                  \
+	X(STC, lift_flag, UOP_CF | LIFT_SET)                                                       \
+	X(CLD, lift_flag, UOP_DF)                                                                  \
+	X(STD, lift_flag, UOP_DF | LIFT_SET)                                                       \
+	X(CMC, lift_flip_carry, 3)                                                                 \
+	/* strings; the argument is the size of an element */                                      \
+	X(MOVSB, lift_string, 1)                                                                   \
+	X(MOVSW, lift_string, 2)                                                                   \
+	X(MOVSD, lift_string, 4)                                                                   \
+	X(MOVSQ, lift_string, 8)                                                                   \
+	X(CMPSB, lift_string, 1)                                                                   \
+	X(CMPSW, lift_string, 2)                                                                   \
+	X(CMPSD, lift_string, 4)                                                                   \
+	X(CMPSQ, lift_string, 8)                                                                   \
+	X(STOSB, lift_string, 1)                                                                   \
+	X(STOSW, lift_string, 2)                                                                   \
+	X(STOSD, lift_string, 4)                                                                   \
+	X(STOSQ, lift_string, 8)                                                                   \
+	X(LODSB, lift_string, 1)                                                                   \
+	X(LODSW, lift_string, 2)                                                                   \
+	X(LODSD, lift_string, 4)                                                                   \
+	X(LODSQ, lift_string, 8)                                                                   \
+	X(SCASB, lift_string, 1)                                                                   \
+	X(SCASW, lift_string, 2)                                                                   \
+	X(SCASD, lift_string, 4)                                                                   \
+	X(SCASQ, lift_string, 8)                                                                   \
+	/* without an effect on registers or memory */                                             \
+	X(NOP, lift_nop, 0)                                                                        \
+	X(PAUSE, lift_pause, 0)                                                                    \
+	X(ENDBR64, lift_nop, 0)                                                                    \
+	X(ENDBR32, lift_nop, 0)                                                                    \
+	X(LFENCE, lift_nop, 0)                                                                     \
+	X(MFENCE, lift_nop, 0)                                                                     \
+	X(SFENCE, lift_nop, 0)                                                                     \
+	X(SERIALIZE, lift_nop, 0)                                                                  \
+	X(PREFETCH, lift_nop, 0)                                                                   \
+	X(PREFETCHW, lift_nop, 0)                                                                  \
+	X(PREFETCHNTA, lift_nop, 0)                                                                \
+	X(PREFETCHT0, lift_nop, 0)                                                                 \
+	X(PREFETCHT1, lift_nop, 0)                                                                 \
+	X(PREFETCHT2, lift_nop, 0)                                                                 \
+	X(PREFETCHWT1, lift_nop, 0)                                                                \
+	X(CLFLUSH, lift_nop, 0)                                                                    \
+	X(CLFLUSHOPT, lift_nop, 0)                                                                 \
+	X(CLWB, lift_nop, 0)                                                                       \
+	X(CLDEMOTE, lift_nop, 0)                                                                   \
+	X(STAC, lift_nop, 0)                                                                       \
+	X(CLAC, lift_nop, 0)                                                                       \
+	X(FWAIT, lift_nop, 0)                                                                      \
+	X(EMMS, lift_nop, 0)                                                                       \
+	X(VZEROUPPER, lift_nop, 0)                                                                 \
+	X(VZEROALL, lift_nop, 0)                                                                   \
+	X(TPAUSE, lift_nop, 0)                                                                     \
+	/* results that are not known */                                                           \
+	X(RDTSC, lift_opaque, 0)                                                                   \
+	X(RDTSCP, lift_opaque, 0)                                                                  \
+	X(CPUID, lift_opaque, 0)                                                                   \
+	X(XGETBV, lift_opaque, 0)                                                                  \
+	X(RDPMC, lift_end, UOP_END_PRIVILEGED)                                                     \
+	/* ends */                                                                                 \
+	X(SYSCALL, lift_end, UOP_END_SYSTEM)                                                       \
+	X(SYSENTER, lift_end, UOP_END_SYSTEM)                                                      \
+	X(SYSRET, lift_end, UOP_END_SYSTEM)                                                        \
+	X(SYSEXIT, lift_end, UOP_END_SYSTEM)                                                       \
+	X(INT, lift_end, UOP_END_SYSTEM)                                                           \
+	X(IRETD, lift_end, UOP_END_SYSTEM)                                                         \
+	X(IRETQ, lift_end, UOP_END_SYSTEM)                                                         \
+	X(INT3, lift_end, UOP_END_TRAP)                                                            \
+	X(INT1, lift_end, UOP_END_TRAP)                                                            \
+	X(UD0, lift_end, UOP_END_TRAP)                                                             \
+	X(UD1, lift_end, UOP_END_TRAP)                                                             \
+	X(UD2, lift_end, UOP_END_TRAP)                                                             \
+	X(HLT, lift_end, UOP_END_PRIVILEGED)                                                       \
+	X(CLI, lift_end, UOP_END_PRIVILEGED)                                                       \
+	X(STI, lift_end, UOP_END_PRIVILEGED)                                                       \
+	X(CLTS, lift_end, UOP_END_PRIVILEGED)                                                      \
+	X(INVD, lift_end, UOP_END_PRIVILEGED)                                                      \
+	X(WBINVD, lift_end, UOP_END_PRIVILEGED)                                                    \
+	X(INVLPG, lift_end, UOP_END_PRIVILEGED)                                                    \
+	X(INVPCID, lift_end, UOP_END_PRIVILEGED)                                                   \
+	X(LGDT, lift_end, UOP_END_PRIVILEGED)                                                      \
+	X(LIDT, lift_end, UOP_END_PRIVILEGED)                                                      \
+	X(LLDT, lift_end, UOP_END_PRIVILEGED)                                                      \
+	X(LTR, lift_end, UOP_END_PRIVILEGED)                                                       \
+	X(LMSW, lift_end, UOP_END_PRIVILEGED)                                                      \
+	X(RDMSR, lift_end, UOP_END_PRIVILEGED)                                                     \
+	X(WRMSR, lift_end, UOP_END_PRIVILEGED)                                                     \
+	X(SWAPGS, lift_end, UOP_END_PRIVILEGED)                                                    \
+	X(IN, lift_end, UOP_END_PRIVILEGED)                                                        \
+	X(OUT, lift_end, UOP_END_PRIVILEGED)                                                       \
+	X(XSETBV, lift_end, UOP_END_PRIVILEGED)                                                    \
+	X(VMCALL, lift_end, UOP_END_PRIVILEGED)                                                    \
+	X(VMMCALL, lift_end, UOP_END_PRIVILEGED)                                                   \
+	X(MONITOR, lift_end, UOP_END_PRIVILEGED)                                                   \
+	X(MWAIT, lift_end, UOP_END_PRIVILEGED)
+
+static const struct lift_rule rules[ZYDIS_MNEMONIC_MAX_VALUE + 1] = {
+#define X(mnemonic, function, argument)                                                            \
+	[ZYDIS_MNEMONIC_##mnemonic] = { .lift = (function), .arg = (argument) },
+	LIFT_RULES(X)
+#undef X
+};
+
+struct lift_rule lift_rule_get(ZydisMnemonic mnemonic)
+{
+	if (mnemonic > ZYDIS_MNEMONIC_MAX_VALUE)
+		return (struct lift_rule){ 0 };
+	return rules[mnemonic];
+}

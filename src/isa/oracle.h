@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* For tests: the processor itself as the judge of the interpreter, by way of ptrace. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include <sys/user.h>
+
+#include "isa/uop_run.h"
+
+enum {
+	ORACLE_TEXT_MAX = 256,
+};
+
+/* What the interpreter claims after an instruction. */
+struct oracle_claim {
+	uint64_t pc; /* of the instruction */
+	uint64_t next;
+	uint64_t regs[16];
+	uint32_t unknown;
+	uint32_t flags;
+	uint32_t flags_known;
+	uint64_t fs_base;
+	uint64_t gs_base;
+};
+
+/* Begins a run from the registers of a stopped thread. */
+void oracle_start(struct uop_machine *machine, const struct user_regs_struct *regs);
+
+void oracle_claim_take(struct uop_machine *machine, uint64_t pc, struct oracle_claim *ret);
+
+/* Whether the processor agrees; if not, text says in what not. */
+bool oracle_claim_holds(const struct oracle_claim *claim, const struct user_regs_struct *regs,
+			char text[ORACLE_TEXT_MAX]);
+
+/* "pc: bytes  mnemonic" for messages. */
+void oracle_describe(const uint8_t *code, size_t size, uint64_t pc, char text[ORACLE_TEXT_MAX]);

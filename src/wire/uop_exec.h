@@ -1,0 +1,764 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The one definition of what micro-operations do, included by every executor.
+ *
+ * The includer defines before the include:
+ *
+ *	UOP_CONTEXT	type of the last argument of uop_step(), handed on to the three below
+ *	UOP_LOAD(context, address, size, ret)		0: *ret is the value; UOP_LOAD_UNKNOWN: it is poisoned;
+ *							UOP_LOAD_MISSING: it could not be read
+ *	UOP_STORE(context, address, size, value, unknown)	0 or an enum uop_end; size is 1, 2, 4 or 8
+ *	UOP_POISON(context, address, size)		0 or an enum uop_end; size is up to 64
+ *
+ * Theory. A step fetches its operands cut to the operation's size, computes, and writes back. Every operand has
+ * an "unknown" bit; a result is unknown if an operand that it depends on is. Flags of additions, subtractions
+ * and logic are not computed but remembered as (kind, a, b, result) until something reads them
+ * (uop_flags_settle); all other operations compute theirs at once.
+ *
+ * Invariants:
+ * 1. A value whose unknown bit is clear is what the processor has; the same for a flag that is known. What the
+ *    architecture leaves undefined is unknown.
+ * 2. A store to an unknown address, or a branch on something unknown, ends the run; nothing else unknown does.
+ * 3. No recursion, no unbounded loop, no libc, no index that is not masked: the BPF verifier takes it as it is.
+ * 4. After a step, lazy_mask is 0 or covers all status flags, CF possibly excepted.
+ */
+#pragma once
+
+#include "wire/uop.h"
+
+#define UOP_INLINE static inline __attribute__((always_inline))
+
+/* What uop_step() returns besides 0 (go on with state->next) and the positive enum uop_end. */
+#define UOP_LEFT (-1) /* the block is over; state->pc is where it goes on */
+
+enum {
+	UOP_LOAD_UNKNOWN = 1,
+	UOP_LOAD_MISSING = 2,
+};
+
+static const wire_u8 uop_traits[UOP_OP_COUNT] = {
+#define X(name, text, traits) (traits),
+	UOPS(X)
+#undef X
+};
+
+/* One step under way. */
+struct uop_eval {
+	wire_u64 a, b, dst; /* operands, cut to size */
+	wire_u64 mask; /* of size */
+	wire_u64 result;
+	wire_u32 bits; /* of size */
+	wire_u32 unknown_a, unknown_b, unknown_dst; /* 0 or 1 */
+	wire_u32 unknown; /* the result is */
+	wire_u32 lazy; /* enum uop_lazy: flags follow from a, b and result */
+	wire_u32 flags; /* where lazy is NONE: new flags, */
+	wire_u32 known; /* which of them are defined, */
+	wire_u32 written; /* and which change at all */
+};
+
+UOP_INLINE wire_u32 uop_top(const struct uop_eval *e, wire_u64 value)
+{
+	return value >> (e->bits - 1) & 1;
+}
+
+UOP_INLINE wire_u32 uop_parity(wire_u64 value)
+{
+	value ^= value >> 4;
+	return 0x9669 >> (value & 15) & 1 ? UOP_PF : 0;
+}
+
+/* ZF, SF and PF of a result. */
+UOP_INLINE wire_u32 uop_zsp(wire_u64 value, wire_u32 bits)
+{
+	return (value ? 0 : UOP_ZF) | (value >> (bits - 1) & 1 ? UOP_SF : 0) | uop_parity(value);
+}
+
+UOP_INLINE wire_u64 uop_extend(wire_u64 value, wire_u32 bits)
+{
+	wire_u32 shift = 64 - bits;
+
+	return (wire_s64)(value << shift) >> shift;
+}
+
+UOP_INLINE wire_u64 uop_ones(wire_u64 x)
+{
+	x -= x >> 1 & 0x5555555555555555ull;
+	x = (x & 0x3333333333333333ull) + (x >> 2 & 0x3333333333333333ull);
+	x = (x + (x >> 4)) & 0x0f0f0f0f0f0f0f0full;
+	return x * 0x0101010101010101ull >> 56;
+}
+
+/* Position of the lowest set bit; 64 for 0. */
+UOP_INLINE wire_u64 uop_lowest(wire_u64 x)
+{
+	return uop_ones((x & -x) - 1);
+}
+
+/* Position of the highest set bit + 1; 0 for 0. */
+UOP_INLINE wire_u64 uop_width(wire_u64 x)
+{
+	x |= x >> 1;
+	x |= x >> 2;
+	x |= x >> 4;
+	x |= x >> 8;
+	x |= x >> 16;
+	x |= x >> 32;
+	return uop_ones(x);
+}
+
+UOP_INLINE wire_u64 uop_multiply_high(wire_u64 a, wire_u64 b)
+{
+	wire_u64 low = (a & 0xffffffff) * (b & 0xffffffff);
+	wire_u64 cross = (a >> 32) * (b & 0xffffffff) + (low >> 32);
+	wire_u64 other = (a & 0xffffffff) * (b >> 32) + (cross & 0xffffffff);
+
+	return (a >> 32) * (b >> 32) + (cross >> 32) + (other >> 32);
+}
+
+/* Turns the remembered operands into flags. */
+UOP_INLINE void uop_flags_settle(struct uop_state *state)
+{
+	wire_u64 a = state->lazy_a, b = state->lazy_b, r = state->lazy_result;
+	wire_u32 bits = state->lazy_size * 8, mask = state->lazy_mask, known = UOP_STATUS;
+	wire_u64 carry = 0, overflow = 0;
+	wire_u32 flags;
+
+	if (!mask)
+		return;
+	if (state->lazy_kind == UOP_LAZY_ADD) {
+		carry = (a & b) | ((a | b) & ~r);
+		overflow = (a ^ r) & (b ^ r);
+	} else if (state->lazy_kind == UOP_LAZY_SUB) {
+		carry = (~a & b) | ((~a | b) & r);
+		overflow = (a ^ b) & (a ^ r);
+	} else {
+		known &= ~UOP_AF;
+	}
+	bits = bits > 64 || bits < 8 ? 64 : bits;
+	flags = uop_zsp(r, bits) | ((a ^ b ^ r) & UOP_AF);
+	flags |= carry >> (bits - 1) & 1 ? UOP_CF : 0;
+	flags |= overflow >> (bits - 1) & 1 ? UOP_OF : 0;
+	state->flags = (state->flags & ~mask) | (flags & mask);
+	state->flags_known = (state->flags_known & ~mask) | (known & mask);
+	state->lazy_mask = 0;
+}
+
+/* x86's condition code: 1, 0, or -1 if a flag it needs is unknown. Flags are settled. */
+UOP_INLINE int uop_condition(const struct uop_state *state, wire_u32 code)
+{
+	wire_u32 needed[8] = { UOP_OF, UOP_CF, UOP_ZF, UOP_CF | UOP_ZF, UOP_SF, UOP_PF, 0, UOP_ZF };
+	wire_u32 flags = state->flags, mask = needed[code >> 1 & 7];
+	wire_u32 differ = !(flags & UOP_SF) != !(flags & UOP_OF);
+	wire_u32 all = mask;
+	int met = (flags & mask) != 0;
+
+	if ((code >> 1 & 7) >= 6) {
+		all |= UOP_SF | UOP_OF;
+		met |= differ;
+	}
+	if (all & ~state->flags_known)
+		return -1;
+	return met ^ (int)(code & 1);
+}
+
+/* Says that all status flags change and that those in known are as given. */
+UOP_INLINE void uop_set_flags(struct uop_eval *e, wire_u32 flags, wire_u32 known)
+{
+	e->flags = flags;
+	e->known = known;
+	e->written = UOP_STATUS;
+}
+
+UOP_INLINE void uop_shift(struct uop_eval *e, wire_u32 op, wire_u32 count)
+{
+	wire_u32 carry, overflow;
+	wire_u64 extended = uop_extend(e->a, e->bits);
+
+	if (op == UOP_OP_SHL) {
+		e->result = (count < e->bits ? e->a << count : 0) & e->mask;
+		carry = count <= e->bits ? e->a >> (e->bits - count) & 1 : 0;
+		overflow = uop_top(e, e->result) ^ carry;
+	} else if (op == UOP_OP_SHR) {
+		e->result = e->a >> count;
+		carry = e->a >> (count - 1) & 1;
+		overflow = uop_top(e, e->a);
+	} else {
+		e->result = ((wire_s64)extended >> count) & e->mask;
+		carry = (wire_s64)extended >> (count - 1) & 1;
+		overflow = 0;
+	}
+	uop_set_flags(e,
+		      uop_zsp(e->result, e->bits) | (carry ? UOP_CF : 0) | (overflow ? UOP_OF : 0),
+		      UOP_ZF | UOP_SF | UOP_PF | (count == 1 ? UOP_OF : 0) |
+			      (count < e->bits || op == UOP_OP_SAR ? UOP_CF : 0));
+}
+
+/* ROL by count; ROR is a ROL the other way round whose carry lies at the other end. */
+UOP_INLINE void uop_rotate(struct uop_eval *e, wire_u32 op, wire_u32 count)
+{
+	wire_u32 by = count & (e->bits - 1), carry, overflow;
+
+	if (op == UOP_OP_ROR)
+		by = (e->bits - by) & (e->bits - 1);
+	e->result = e->a;
+	if (by)
+		e->result = (e->a << by | e->a >> (e->bits - by)) & e->mask;
+	carry = op == UOP_OP_ROL ? e->result & 1 : uop_top(e, e->result);
+	overflow = op == UOP_OP_ROL ? uop_top(e, e->result) ^ carry
+				    : carry ^ (e->result >> (e->bits - 2) & 1);
+	e->flags = (carry ? UOP_CF : 0) | (overflow ? UOP_OF : 0);
+	e->known = UOP_CF | (count == 1 ? UOP_OF : 0);
+	e->written = UOP_CF | UOP_OF;
+}
+
+UOP_INLINE void uop_rotate_carry(const struct uop_state *state, struct uop_eval *e, wire_u32 op,
+				 wire_u32 count)
+{
+	wire_u64 carry = state->flags & UOP_CF, overflow;
+	wire_u32 by = e->bits < 32 ? count % (e->bits + 1) : count;
+
+	e->unknown |= !(state->flags_known & UOP_CF);
+	e->result = e->a;
+	overflow = uop_top(e, e->a) ^ carry;
+	if (by && op == UOP_OP_RCL) {
+		e->result = by < 64 ? e->a << by : 0;
+		e->result |= carry << (by - 1) | (by > 1 ? e->a >> (e->bits + 1 - by) : 0);
+		carry = e->a >> (e->bits - by) & 1;
+		overflow = uop_top(e, e->result) ^ carry;
+	} else if (by) {
+		e->result = e->a >> by | carry << (e->bits - by);
+		e->result |= by > 1 ? e->a << (e->bits + 1 - by) : 0;
+		carry = e->a >> (by - 1) & 1;
+	}
+	e->result &= e->mask;
+	e->flags = (carry ? UOP_CF : 0) | (overflow ? UOP_OF : 0);
+	e->known = UOP_CF | (count == 1 ? UOP_OF : 0);
+	e->written = UOP_CF | UOP_OF;
+}
+
+UOP_INLINE void uop_shift_double(struct uop_eval *e, wire_u32 op, wire_u32 count)
+{
+	wire_u32 carry, overflow;
+
+	if (count > e->bits) {
+		e->unknown = 1;
+		uop_set_flags(e, 0, 0);
+		return;
+	}
+	if (op == UOP_OP_SHLD) {
+		e->result = e->dst << count | e->a >> (e->bits - count);
+		carry = e->dst >> (e->bits - count) & 1;
+	} else {
+		e->result = e->dst >> count | e->a << (e->bits - count);
+		carry = e->dst >> (count - 1) & 1;
+	}
+	e->result &= e->mask;
+	overflow = uop_top(e, e->result) ^ uop_top(e, e->dst);
+	uop_set_flags(e,
+		      uop_zsp(e->result, e->bits) | (carry ? UOP_CF : 0) | (overflow ? UOP_OF : 0),
+		      UOP_ZF | UOP_SF | UOP_PF | UOP_CF | (count == 1 ? UOP_OF : 0));
+}
+
+/* All shifts and rotations: by 0 they leave the flags alone. */
+UOP_INLINE void uop_shifts(const struct uop_state *state, struct uop_eval *e, wire_u32 op)
+{
+	wire_u32 count = e->b & (e->bits == 64 ? 63 : 31);
+	wire_u32 doubled = op == UOP_OP_SHLD || op == UOP_OP_SHRD;
+
+	if (e->unknown_b) {
+		e->written = op >= UOP_OP_ROL && op <= UOP_OP_RCR ? UOP_CF | UOP_OF : UOP_STATUS;
+		return;
+	}
+	if (!count) {
+		e->result = doubled ? e->dst : e->a;
+		return;
+	}
+	if (op <= UOP_OP_SAR)
+		uop_shift(e, op, count);
+	else if (op <= UOP_OP_ROR)
+		uop_rotate(e, op, count);
+	else if (op <= UOP_OP_RCR)
+		uop_rotate_carry(state, e, op, count);
+	else
+		uop_shift_double(e, op, count);
+}
+
+UOP_INLINE void uop_multiply(struct uop_eval *e, wire_u32 op)
+{
+	wire_u64 low = e->a * e->b, high, sign;
+	wire_u64 a = uop_extend(e->a, e->bits), b = uop_extend(e->b, e->bits);
+
+	if (op == UOP_OP_MULHU) {
+		high = e->bits == 64 ? uop_multiply_high(e->a, e->b) : low >> e->bits;
+		sign = 0;
+	} else {
+		high = uop_multiply_high(a, b) - ((wire_s64)a < 0 ? b : 0) -
+		       ((wire_s64)b < 0 ? a : 0);
+		high = e->bits == 64 ? high : (a * b) >> e->bits;
+		sign = uop_top(e, low & e->mask) ? ~0ull : 0;
+	}
+	e->result = (op == UOP_OP_MUL ? low : high) & e->mask;
+	uop_set_flags(e, (high & e->mask) != (sign & e->mask) ? UOP_CF | UOP_OF : 0,
+		      UOP_CF | UOP_OF);
+}
+
+/* high:low / divisor by shifting and subtracting; high < divisor. Gives the remainder. */
+UOP_INLINE wire_u64 uop_divide_long(wire_u64 high, wire_u64 low, wire_u64 divisor, wire_u64 *ret)
+{
+	wire_u64 quotient = 0;
+
+	if (!high) {
+		*ret = low / divisor;
+		return low % divisor;
+	}
+	for (int i = 0; i < 64; i++) {
+		wire_u64 over = high >> 63;
+
+		high = high << 1 | low >> 63;
+		low <<= 1;
+		quotient <<= 1;
+		if (over || high >= divisor) {
+			high -= divisor;
+			quotient |= 1;
+		}
+	}
+	*ret = quotient;
+	return high;
+}
+
+/* dst is the low half of the dividend, a its high half, b the divisor. */
+UOP_INLINE int uop_divide(struct uop_eval *e, wire_u32 op)
+{
+	wire_u32 is_signed = op == UOP_OP_DIVS || op == UOP_OP_REMS;
+	wire_u32 negative = is_signed && uop_top(e, e->a), flip = is_signed && uop_top(e, e->b);
+	wire_u64 high = e->a, low = e->dst, divisor = flip ? -e->b & e->mask : e->b;
+	wire_u64 quotient, remainder, most = e->mask;
+
+	uop_set_flags(e, 0, 0);
+	if (e->unknown)
+		return 0;
+	if (negative) {
+		low = -low & e->mask;
+		high = (~high + !low) & e->mask;
+	}
+	if (high >= divisor)
+		return UOP_END_DIVIDE;
+	if (e->bits < 64) {
+		low |= high << e->bits;
+		high = 0;
+	}
+	remainder = uop_divide_long(high, low, divisor, &quotient);
+	if (is_signed)
+		most = (e->mask >> 1) + (negative != flip);
+	if (quotient > most)
+		return UOP_END_DIVIDE;
+	if (op == UOP_OP_DIVU || op == UOP_OP_DIVS)
+		e->result = negative != flip ? -quotient : quotient;
+	else
+		e->result = negative ? -remainder : remainder;
+	return 0;
+}
+
+UOP_INLINE void uop_bit(struct uop_eval *e, wire_u32 op)
+{
+	wire_u64 bit = 1ull << (e->b & (e->bits - 1));
+
+	if (op == UOP_OP_BTS)
+		e->result = e->a | bit;
+	else if (op == UOP_OP_BTR)
+		e->result = e->a & ~bit;
+	else
+		e->result = e->a ^ bit;
+	e->flags = e->a & bit ? UOP_CF : 0;
+	e->known = UOP_CF;
+	e->written = UOP_STATUS & ~UOP_ZF;
+}
+
+/* Of no bits at all BSF and BSR leave dst alone; whether its upper half too in a scan of 32 bits differs by maker. */
+UOP_INLINE void uop_scan(const struct uop_state *state, struct uop_eval *e, const struct uop *uop)
+{
+	wire_u32 op = uop->op;
+	wire_u64 upper = e->bits == 32 ? state->regs[uop->dst & 31] >> 32 : 0;
+	wire_u64 width = uop_width(e->a), lowest = uop_lowest(e->a);
+
+	switch (op) {
+	case UOP_OP_BSF:
+	case UOP_OP_BSR:
+		e->unknown = e->unknown_a || (!e->a && (e->unknown_dst || upper));
+		e->result = !e->a ? e->dst : op == UOP_OP_BSF ? lowest : width - 1;
+		uop_set_flags(e, e->a ? 0 : UOP_ZF, e->unknown_a ? 0 : UOP_ZF);
+		break;
+	case UOP_OP_POPCNT:
+		e->result = uop_ones(e->a);
+		uop_set_flags(e, e->a ? 0 : UOP_ZF, UOP_STATUS);
+		break;
+	default:
+		e->result = op == UOP_OP_LZCNT ? e->bits - width : e->a ? lowest : e->bits;
+		uop_set_flags(e, (e->a ? 0 : UOP_CF) | (e->result ? 0 : UOP_ZF), UOP_CF | UOP_ZF);
+	}
+}
+
+UOP_INLINE wire_u64 uop_deposit(wire_u64 value, wire_u64 mask)
+{
+	wire_u64 result = 0;
+
+	for (int i = 0; i < 64; i++) {
+		wire_u64 bit = mask & -mask;
+
+		result |= value & 1 ? bit : 0;
+		value >>= mask ? 1 : 0;
+		mask ^= bit;
+	}
+	return result;
+}
+
+UOP_INLINE wire_u64 uop_gather(wire_u64 value, wire_u64 mask)
+{
+	wire_u64 result = 0, place = 1;
+
+	for (int i = 0; i < 64; i++) {
+		wire_u64 bit = mask & -mask;
+
+		result |= value & bit ? place : 0;
+		place <<= 1;
+		mask ^= bit;
+	}
+	return result;
+}
+
+/* bmi1 and bmi2, the shifts and multiplications aside. */
+UOP_INLINE void uop_bmi(struct uop_eval *e, wire_u32 op)
+{
+	wire_u32 known = UOP_CF | UOP_OF | UOP_ZF | UOP_SF, carry = 0;
+	wire_u32 first = e->b & 0xff, length = e->b >> 8 & 0xff;
+
+	switch (op) {
+	case UOP_OP_ANDN:
+		e->result = ~e->a & e->b;
+		break;
+	case UOP_OP_BLSI:
+		e->result = -e->a & e->a;
+		carry = e->a != 0;
+		break;
+	case UOP_OP_BLSR:
+		e->result = (e->a - 1) & e->a;
+		carry = e->a == 0;
+		break;
+	case UOP_OP_BLSMSK:
+		e->result = ((e->a - 1) ^ e->a) & e->mask;
+		carry = e->a == 0;
+		break;
+	case UOP_OP_BEXTR:
+		e->result = first < e->bits ? e->a >> first : 0;
+		e->result &= length < 64 ? (1ull << length) - 1 : ~0ull;
+		known &= ~UOP_SF;
+		break;
+	case UOP_OP_BZHI:
+		e->result = first < e->bits ? e->a & ((1ull << first) - 1) : e->a;
+		carry = first >= e->bits;
+		break;
+	case UOP_OP_PDEP:
+		e->result = uop_deposit(e->a, e->b);
+		break;
+	default:
+		e->result = uop_gather(e->a, e->b);
+	}
+	uop_set_flags(e, (carry ? UOP_CF : 0) | (uop_zsp(e->result, e->bits) & (UOP_ZF | UOP_SF)),
+		      known);
+}
+
+UOP_INLINE wire_u64 uop_swap(wire_u64 value, wire_u32 bits)
+{
+	return __builtin_bswap64(value) >> (64 - bits);
+}
+
+/* Additions and subtractions that take CF in. ADCX and ADOX write one flag only, and ADOX reads OF for CF. */
+UOP_INLINE void uop_carry(const struct uop_state *state, struct uop_eval *e, wire_u32 op)
+{
+	wire_u32 flag = op == UOP_OP_ADOX ? UOP_OF : UOP_CF;
+	wire_u64 in = state->flags & flag ? 1 : 0, out;
+
+	e->unknown |= !(state->flags_known & flag);
+	if (op == UOP_OP_SBB) {
+		e->result = (e->a - e->b - in) & e->mask;
+		e->lazy = UOP_LAZY_SUB;
+		return;
+	}
+	e->result = (e->a + e->b + in) & e->mask;
+	e->lazy = UOP_LAZY_ADD;
+	if (op == UOP_OP_ADC)
+		return;
+	out = (e->a & e->b) | ((e->a | e->b) & ~e->result);
+	e->lazy = UOP_LAZY_NONE;
+	e->flags = uop_top(e, out) ? flag : 0;
+	e->known = e->written = flag;
+}
+
+UOP_INLINE void uop_chosen(const struct uop_state *state, struct uop_eval *e, const struct uop *uop)
+{
+	int met = uop_condition(state, uop->a);
+
+	if (uop->op == UOP_OP_SETCC) {
+		e->unknown = met < 0;
+		e->result = met > 0;
+		return;
+	}
+	e->unknown = met < 0 || (met ? e->unknown_b : e->unknown_dst);
+	e->result = met ? e->b : e->dst;
+}
+
+UOP_INLINE void uop_flags_access(struct uop_state *state, struct uop_eval *e, const struct uop *uop)
+{
+	wire_u32 mask = uop->imm;
+
+	if (uop->op == UOP_OP_FLAGS_GET) {
+		e->result = (state->flags & mask) | 2;
+		e->unknown = (mask & ~state->flags_known & (UOP_STATUS | UOP_DF) & ~UOP_AF) != 0;
+		return;
+	}
+	state->flags_known &= ~mask;
+	if (uop->op == UOP_OP_FORGET_FLAGS || e->unknown)
+		return;
+	state->flags = (state->flags & ~mask) | (e->a & mask);
+	state->flags_known |= mask;
+}
+
+/* Everything that neither touches memory nor branches: result, unknown and flags into e. */
+UOP_INLINE int uop_compute(struct uop_state *state, struct uop_eval *e, const struct uop *uop)
+{
+	wire_u32 op = uop->op;
+
+	switch (op) {
+	case UOP_OP_MOV:
+		e->result = e->b;
+		e->lazy = UOP_LAZY_LOGIC;
+		return 0;
+	case UOP_OP_SEXT:
+		e->result = uop_extend(e->a, (wire_u32)uop->imm * 8 & 63);
+		return 0;
+	case UOP_OP_HIGH:
+		e->result = (e->dst & ~0xff00ull) | (e->a & 0xff) << 8;
+		return 0;
+	case UOP_OP_FORGET:
+		e->unknown = 1;
+		return 0;
+	case UOP_OP_ADD:
+		e->result = (e->a + e->b) & e->mask;
+		e->lazy = UOP_LAZY_ADD;
+		return 0;
+	case UOP_OP_SUB:
+		e->result = (e->a - e->b) & e->mask;
+		e->lazy = UOP_LAZY_SUB;
+		return 0;
+	case UOP_OP_NEG:
+		e->b = e->a;
+		e->a = 0;
+		e->result = -e->b & e->mask;
+		e->lazy = UOP_LAZY_SUB;
+		return 0;
+	case UOP_OP_AND:
+		e->result = e->a & e->b;
+		e->lazy = UOP_LAZY_LOGIC;
+		return 0;
+	case UOP_OP_OR:
+		e->result = e->a | e->b;
+		e->lazy = UOP_LAZY_LOGIC;
+		return 0;
+	case UOP_OP_XOR:
+		e->result = e->a ^ e->b;
+		e->lazy = UOP_LAZY_LOGIC;
+		return 0;
+	case UOP_OP_ISZERO:
+		e->result = !e->a;
+		return 0;
+	case UOP_OP_BSWAP:
+		e->result = uop_swap(e->a, e->bits);
+		return 0;
+	case UOP_OP_STRIDE:
+		e->unknown |= !(state->flags_known & UOP_DF);
+		e->result = state->flags & UOP_DF ? e->dst - uop->imm : e->dst + uop->imm;
+		return 0;
+	case UOP_OP_ADC:
+	case UOP_OP_SBB:
+	case UOP_OP_ADCX:
+	case UOP_OP_ADOX:
+		uop_carry(state, e, op);
+		return 0;
+	case UOP_OP_SETCC:
+	case UOP_OP_SELECT:
+		uop_chosen(state, e, uop);
+		return 0;
+	case UOP_OP_FLAGS_GET:
+	case UOP_OP_FLAGS_SET:
+	case UOP_OP_FORGET_FLAGS:
+		uop_flags_access(state, e, uop);
+		return 0;
+	}
+	if (op >= UOP_OP_SHL && op <= UOP_OP_SHRD)
+		uop_shifts(state, e, op);
+	else if (op >= UOP_OP_MUL && op <= UOP_OP_MULHS)
+		uop_multiply(e, op);
+	else if (op >= UOP_OP_DIVU && op <= UOP_OP_REMS)
+		return uop_divide(e, op);
+	else if (op >= UOP_OP_BT && op <= UOP_OP_BTC)
+		uop_bit(e, op);
+	else if (op >= UOP_OP_BSF && op <= UOP_OP_POPCNT)
+		uop_scan(state, e, uop);
+	else if (op >= UOP_OP_ANDN && op <= UOP_OP_PEXT)
+		uop_bmi(e, op);
+	return 0;
+}
+
+UOP_INLINE void uop_flags_write(struct uop_state *state, const struct uop_eval *e,
+				const struct uop *uop)
+{
+	wire_u32 written = e->lazy ? UOP_STATUS : e->written;
+
+	if (uop->flags & UOP_KEEP_CF)
+		written &= ~UOP_CF;
+	if (!written)
+		return;
+	if (e->lazy && !e->unknown) {
+		state->lazy_kind = e->lazy;
+		state->lazy_size = uop->size;
+		state->lazy_a = e->a;
+		state->lazy_b = e->b;
+		state->lazy_result = e->result;
+		state->lazy_mask = written;
+		return;
+	}
+	/* Operations that write only some flags had the others settled before. */
+	state->lazy_mask = 0;
+	state->flags = (state->flags & ~written) | (e->flags & written);
+	state->flags_known &= ~written;
+	if (!e->unknown)
+		state->flags_known |= e->known & written;
+}
+
+UOP_INLINE void uop_write(struct uop_state *state, wire_u32 dst, wire_u64 value, wire_u64 kept,
+			  wire_u32 unknown)
+{
+	wire_u32 bit = 1u << (dst & 31);
+
+	if (kept)
+		unknown |= state->unknown & bit;
+	state->regs[dst & 31] = value | (state->regs[dst & 31] & kept);
+	state->unknown = unknown ? state->unknown | bit : state->unknown & ~bit;
+}
+
+UOP_INLINE int uop_memory(struct uop_state *state, const struct uop_eval *e, const struct uop *uop,
+			  UOP_CONTEXT context)
+{
+	wire_u64 address = e->a + (e->b << (uop->flags >> UOP_SCALE_SHIFT)) + uop->imm;
+	wire_u64 kept = uop->flags & UOP_MERGE ? ~e->mask : 0, value = 0;
+	wire_u32 unknown = e->unknown_a | e->unknown_b;
+	int how;
+
+	if (uop->op == UOP_OP_LEA) {
+		uop_write(state, uop->dst, address & e->mask, kept, unknown);
+		return 0;
+	}
+	state->address = address;
+	if (uop->op == UOP_OP_LOAD) {
+		how = unknown ? UOP_LOAD_UNKNOWN : UOP_LOAD(context, address, uop->size, &value);
+		state->misses += how == UOP_LOAD_MISSING;
+		uop_write(state, uop->dst, value & e->mask, kept, how != 0);
+		return 0;
+	}
+	if (uop->op == UOP_OP_TOUCH)
+		return 0;
+	if (unknown)
+		return UOP_END_UNKNOWN_ADDRESS;
+	if (uop->op == UOP_OP_POISON)
+		return UOP_POISON(context, address, uop->size);
+	state->value = e->dst;
+	return UOP_STORE(context, address, uop->size, e->dst, e->unknown_dst);
+}
+
+UOP_INLINE int uop_flow(struct uop_state *state, const struct uop_eval *e, const struct uop *uop)
+{
+	int taken;
+
+	switch (uop->op) {
+	case UOP_OP_BRANCH:
+		taken = uop_condition(state, uop->a);
+		break;
+	case UOP_OP_JUMP:
+		taken = 1;
+		break;
+	case UOP_OP_GIVE_UP:
+		return UOP_GIVE_UP_END(uop->imm);
+	case UOP_OP_JUMP_TO:
+		state->pc = e->a;
+		return e->unknown_a ? UOP_END_UNKNOWN_BRANCH : UOP_LEFT;
+	default:
+		taken = e->unknown_a ? -1 : !e->a;
+	}
+	if (taken < 0)
+		return UOP_END_UNKNOWN_BRANCH;
+	if (uop->op == UOP_OP_SKIP_ZERO || uop->op == UOP_OP_AGAIN) {
+		state->again = uop->op == UOP_OP_AGAIN ? state->again + 1 : 0;
+		if (taken == (uop->op == UOP_OP_SKIP_ZERO))
+			state->next = uop->imm;
+		return state->again > UOP_AGAIN_MAX ? UOP_END_STRING_LONG : 0;
+	}
+	if (!taken)
+		return 0;
+	state->pc = uop->imm;
+	return UOP_LEFT;
+}
+
+UOP_INLINE void uop_fetch(const struct uop_state *state, const struct uop *uop, wire_u32 traits,
+			  struct uop_eval *e)
+{
+	wire_u64 cut;
+
+	e->bits = uop->size > 8 ? 64 : uop->size * 8;
+	e->bits = e->bits < 8 ? 8 : e->bits;
+	e->mask = ~0ull >> (64 - e->bits);
+	cut = traits & UOP_ADDRESS ? ~0ull : e->mask;
+	if (traits & UOP_READS_A && uop->a != UOP_NONE) {
+		e->a = state->regs[uop->a & 31] & cut;
+		e->unknown_a = state->unknown >> (uop->a & 31) & 1;
+	}
+	if (uop->flags & UOP_IMM) {
+		e->b = uop->imm & e->mask;
+	} else if (traits & UOP_READS_B && uop->b != UOP_NONE) {
+		e->b = state->regs[uop->b & 31] & cut;
+		e->unknown_b = state->unknown >> (uop->b & 31) & 1;
+	}
+	if (traits & UOP_READS_DST) {
+		e->dst = state->regs[uop->dst & 31] & e->mask;
+		e->unknown_dst = state->unknown >> (uop->dst & 31) & 1;
+	}
+	e->unknown = e->unknown_a | e->unknown_b | e->unknown_dst;
+}
+
+/* Runs one micro-operation: 0, UOP_LEFT or an enum uop_end. state->next is the one to run after it. */
+UOP_INLINE int uop_step(struct uop_state *state, const struct uop *uop, UOP_CONTEXT context)
+{
+	struct uop_eval e = { 0 };
+	wire_u32 traits;
+	int err;
+
+	if (uop->op >= UOP_OP_COUNT)
+		return UOP_END_BAD_BLOCK;
+	traits = uop_traits[uop->op];
+	if (traits & UOP_READS_FLAGS || uop->flags & UOP_KEEP_CF)
+		uop_flags_settle(state);
+	state->next++;
+	uop_fetch(state, uop, traits, &e);
+	if (traits & UOP_ADDRESS)
+		return uop_memory(state, &e, uop, context);
+	if (uop->op >= UOP_OP_SKIP_ZERO)
+		return uop_flow(state, &e, uop);
+	err = uop_compute(state, &e, uop);
+	if (err)
+		return err;
+	if (uop->flags & UOP_FLAGS)
+		uop_flags_write(state, &e, uop);
+	if (traits & UOP_WRITES && uop->dst != UOP_NONE)
+		uop_write(state, uop->dst, e.result & e.mask, uop->flags & UOP_MERGE ? ~e.mask : 0,
+			  e.unknown);
+	return 0;
+}
