@@ -41,7 +41,7 @@
 #include "ingest/publisher.h"
 #include "ingest/samples.h"
 #include "ingest/symbolise.h"
-#include "ingest/unmaps.h"
+#include "ingest/recheck.h"
 #include "store/store.h"
 
 enum {
@@ -50,6 +50,7 @@ enum {
 	COUNTS_MS =
 		190, /* every other round: a stack that is counted again in the same interval costs least */
 	ROUNDS_PER_COMMIT = 5,
+	EVENT_PAGES = 256, /* per CPU: half a second of thousands of short processes */
 	PERF_STACK_BYTES = 16384, /* copied per sample without BPF */
 	STOP_PATIENCE_MS = 2000, /* for the command to end after we were told to stop */
 };
@@ -63,7 +64,7 @@ struct collector {
 	struct publisher *publisher; /* NULL without BPF */
 	struct perfring *ring;
 	struct command *command; /* NULL: none */
-	struct unmaps *unmaps;
+	struct recheck *recheck;
 	struct strbuf queue; /* records: size_t, then as many bytes, padded to 8 */
 	ARRAY(pid_t) tids; /* targets when not system-wide; only without BPF */
 	struct map members; /* pids of the targets and what they created; not used system-wide */
@@ -87,7 +88,7 @@ static void collector_deinit(struct collector *collector)
 	publisher_destroy(collector->publisher);
 	sampler_destroy(collector->sampler);
 	perfring_destroy(collector->ring);
-	unmaps_destroy(collector->unmaps);
+	recheck_destroy(collector->recheck);
 	samples_destroy(collector->samples);
 	loadmap_destroy(collector->loadmap);
 	store_destroy(collector->store);
@@ -135,7 +136,7 @@ static int on_count(void *ctx, const struct sample_key *key, const struct sample
 {
 	struct collector *collector = ctx;
 
-	unmaps_note(collector->unmaps, key->image.tgid);
+	recheck_note(collector->recheck, key->image.tgid);
 	return samples_count(collector->samples, key, count);
 }
 
@@ -168,6 +169,7 @@ static int record_apply(struct collector *collector, const void *data)
 		return samples_stack(collector->samples, data);
 	case RECORD_DUMP:
 		publisher_want(collector->publisher, record->image.tgid);
+		recheck_note(collector->recheck, record->image.tgid);
 		return samples_dump(collector->samples, data);
 	default:
 		return identity_apply(collector, data);
@@ -528,9 +530,10 @@ static int ring_start(struct collector *collector)
 {
 	const struct collector_options *options = collector->options;
 	uint64_t periods[CLOCKS];
-	struct perfring_options how = { .target.system_wide = true };
+	struct perfring_options how = { .target.system_wide = true, .pages = EVENT_PAGES };
 
 	if (options->user_only) {
+		how.pages = 0;
 		how.target = (struct perfring_target){
 			.tids = collector->tids.items,
 			.tid_count = collector->tids.count,
@@ -685,7 +688,7 @@ static int collector_open(struct collector *collector)
 		return err;
 	samples_create(collector->store, collector->loadmap, collector->started, options->max_depth,
 		       &collector->samples);
-	unmaps_create(collector->loadmap, &collector->unmaps);
+	recheck_create(collector->loadmap, &collector->recheck);
 	err = ring_start(collector);
 	if (!err && !options->user_only)
 		err = sampler_start(collector);
@@ -807,7 +810,7 @@ static int collector_loop(struct collector *collector)
 		progress_show(collector);
 		err = totals_store(collector);
 		if (!err && rounds % (2 * ROUNDS_PER_COMMIT) == 0)
-			err = unmaps_check(collector->unmaps);
+			err = recheck_run(collector->recheck);
 	}
 	return err;
 }
