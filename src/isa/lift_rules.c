@@ -204,6 +204,8 @@
 	X(VZEROALL, lift_nop, 0)                                                                   \
 	X(TPAUSE, lift_nop, 0)                                                                     \
 	/* results that are not known */                                                           \
+	X(RDSSPD, lift_opaque, 0)                                                                  \
+	X(RDSSPQ, lift_opaque, 0)                                                                  \
 	X(RDTSC, lift_opaque, 0)                                                                   \
 	X(RDTSCP, lift_opaque, 0)                                                                  \
 	X(CPUID, lift_opaque, 0)                                                                   \
