@@ -37,6 +37,7 @@ class Bench:
                             help="few and short runs: shows that the script works, decides nothing")
         parser.add_argument("--runs", type=int, help="runs of each kind")
         parser.add_argument("--keep", action="store_true", help="keep the scratch folder")
+        parser.add_argument("--only", metavar="PROGRAM", help="xz, python3 or povray, where a script has them")
         self.options = parser.parse_args()
         self.quick = self.options.quick
         self.assay_path = find_assay()
@@ -291,8 +292,9 @@ def frames_read(path):
 
 def workloads(bench):
     """The three programs that Debian ships and the measurements are about: name to command."""
-    return {"xz": workload_xz(bench), "python3": workload_python(bench),
-            "povray": workload_povray(bench)}
+    programs = {"xz": workload_xz, "python3": workload_python, "povray": workload_povray}
+    return {name: command(bench) for name, command in programs.items()
+            if bench.options.only in (None, name)}
 
 
 def workload_xz(bench):
