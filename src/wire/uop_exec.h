@@ -19,7 +19,8 @@
  * 1. A value whose unknown bit is clear is what the processor has; the same for a flag that is known. What the
  *    architecture leaves undefined is unknown.
  * 2. A store to an unknown address, or a branch on something unknown, ends the run; nothing else unknown does.
- * 3. No recursion, no unbounded loop, no libc, no index that is not masked: the BPF verifier takes it as it is.
+ * 3. No recursion, no loop that is not unrolled, no libc, no index that is not masked. Loops of 64 rounds for long
+ *    division and pdep alone took the BPF verifier beyond its limit; without them it is done in milliseconds.
  * 4. After a step, lazy_mask is 0 or covers all status flags, CF possibly excepted.
  */
 #pragma once
@@ -302,28 +303,42 @@ UOP_INLINE void uop_multiply(struct uop_eval *e, wire_u32 op)
 		      UOP_CF | UOP_OF);
 }
 
-/* high:low / divisor by shifting and subtracting; high < divisor. Gives the remainder. */
+/*
+ * One digit of 32 bits of upper:digit / divisor, whose top bit is set (Knuth, The Art of Computer Programming 2, 4.3.1,
+ * algorithm D): a guess from the divisor's upper half is too large by 2 at most.
+ */
+UOP_INLINE wire_u64 uop_divide_digit(wire_u64 upper, wire_u64 digit, wire_u64 divisor)
+{
+	wire_u64 high = divisor >> 32, low = divisor & 0xffffffff;
+	wire_u64 guess = upper / high, rest = upper % high;
+
+	for (int i = 0; i < 2; i++) {
+		if (rest >> 32 || (!(guess >> 32) && guess * low <= (rest << 32 | digit)))
+			break;
+		guess--;
+		rest += high;
+	}
+	return guess;
+}
+
+/* high:low / divisor, high < divisor. Gives the remainder. */
 UOP_INLINE wire_u64 uop_divide_long(wire_u64 high, wire_u64 low, wire_u64 divisor, wire_u64 *ret)
 {
-	wire_u64 quotient = 0;
+	wire_u32 shift = 64 - uop_width(divisor);
+	wire_u64 first, second;
 
 	if (!high) {
 		*ret = low / divisor;
 		return low % divisor;
 	}
-	for (int i = 0; i < 64; i++) {
-		wire_u64 over = high >> 63;
-
-		high = high << 1 | low >> 63;
-		low <<= 1;
-		quotient <<= 1;
-		if (over || high >= divisor) {
-			high -= divisor;
-			quotient |= 1;
-		}
-	}
-	*ret = quotient;
-	return high;
+	divisor <<= shift;
+	high = high << shift | (shift ? low >> (64 - shift) : 0);
+	low <<= shift;
+	first = uop_divide_digit(high, low >> 32, divisor);
+	high = (high << 32 | low >> 32) - first * divisor;
+	second = uop_divide_digit(high, low & 0xffffffff, divisor);
+	*ret = first << 32 | second;
+	return ((high << 32 | (low & 0xffffffff)) - second * divisor) >> shift;
 }
 
 /* dst is the low half of the dividend, a its high half, b the divisor. */
@@ -398,32 +413,44 @@ UOP_INLINE void uop_scan(const struct uop_state *state, struct uop_eval *e, cons
 	}
 }
 
-UOP_INLINE wire_u64 uop_deposit(wire_u64 value, wire_u64 mask)
+/* Each bit is the parity of the bits from it down. */
+UOP_INLINE wire_u64 uop_parities(wire_u64 x)
 {
-	wire_u64 result = 0;
-
-	for (int i = 0; i < 64; i++) {
-		wire_u64 bit = mask & -mask;
-
-		result |= value & 1 ? bit : 0;
-		value >>= mask ? 1 : 0;
-		mask ^= bit;
-	}
-	return result;
+	x ^= x << 1;
+	x ^= x << 2;
+	x ^= x << 4;
+	x ^= x << 8;
+	x ^= x << 16;
+	return x ^ x << 32;
 }
 
-UOP_INLINE wire_u64 uop_gather(wire_u64 value, wire_u64 mask)
+/*
+ * PEXT, and PDEP where deposits is set (Warren, Hacker's Delight, 7-4 and 7-5). The distance that a bit moves is the
+ * number of zeros in the mask below it. Step i moves, by 2^i, the bits with bit i in their distance: those in moves[i].
+ * PDEP takes the steps back, from the last to the first.
+ */
+UOP_INLINE wire_u64 uop_gather(wire_u64 value, wire_u64 mask, wire_u32 deposits)
 {
-	wire_u64 result = 0, place = 1;
+	wire_u64 moves[6], left = mask, zeros = ~mask << 1, moved;
 
-	for (int i = 0; i < 64; i++) {
-		wire_u64 bit = mask & -mask;
+	for (int i = 0; i < 6; i++) {
+		wire_u64 odd = uop_parities(zeros);
 
-		result |= value & bit ? place : 0;
-		place <<= 1;
-		mask ^= bit;
+		moves[i] = odd & left;
+		left = (left ^ moves[i]) | moves[i] >> (1 << i);
+		zeros &= ~odd;
 	}
-	return result;
+	if (deposits) {
+		for (int i = 5; i >= 0; i--)
+			value = (value & ~moves[i]) | (value << (1 << i) & moves[i]);
+		return value & mask;
+	}
+	value &= mask;
+	for (int i = 0; i < 6; i++) {
+		moved = value & moves[i];
+		value = (value ^ moved) | moved >> (1 << i);
+	}
+	return value;
 }
 
 /* bmi1 and bmi2, the shifts and multiplications aside. */
@@ -457,11 +484,8 @@ UOP_INLINE void uop_bmi(struct uop_eval *e, wire_u32 op)
 		e->result = first < e->bits ? e->a & ((1ull << first) - 1) : e->a;
 		carry = first >= e->bits;
 		break;
-	case UOP_OP_PDEP:
-		e->result = uop_deposit(e->a, e->b);
-		break;
-	default:
-		e->result = uop_gather(e->a, e->b);
+	default: /* PDEP, PEXT */
+		e->result = uop_gather(e->a, e->b, op == UOP_OP_PDEP);
 	}
 	uop_set_flags(e, (carry ? UOP_CF : 0) | (uop_zsp(e->result, e->bits) & (UOP_ZF | UOP_SF)),
 		      known);
