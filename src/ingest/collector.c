@@ -76,6 +76,7 @@ struct collector {
 	uint64_t counts_next; /* when to drain the counts again */
 	uint64_t deadline; /* 0: none */
 	uint64_t events_lost; /* process events that the kernel dropped */
+	uint64_t unread; /* samples that the kernel has seen and that never arrived; known at the end */
 	uint64_t user_seen; /* samples seen without BPF */
 	uint64_t user_lost[LOSS_COUNT];
 	bool stopping; /* asked to; the command may still be ending */
@@ -303,6 +304,7 @@ static void tally_get(const struct collector *collector, struct sample_tally *re
 	if (collector->sampler) {
 		sampler_tally(collector->sampler, ret);
 		ret->lost[LOSS_NO_STACK] += samples_orphaned(collector->samples);
+		ret->lost[LOSS_UNREAD] += collector->unread;
 		return;
 	}
 	ret->seen = collector->user_seen;
@@ -829,6 +831,18 @@ static int module_fd(void *ctx, const struct store_module *row)
 	return fd < 0 ? -errno : fd;
 }
 
+/* After the last drain everything that was seen is kept or lost. Should it ever not be, the file says so. */
+static void unread_count(struct collector *collector)
+{
+	struct sample_tally tally;
+	uint64_t known;
+
+	tally_get(collector, &tally);
+	known = samples_kept(collector->samples) + tally_lost(&tally);
+	if (tally.seen > known)
+		collector->unread = tally.seen - known;
+}
+
 static int collector_finish(struct collector *collector)
 {
 	int err = 0;
@@ -840,6 +854,7 @@ static int collector_finish(struct collector *collector)
 	/* Three rounds: what was under way arrives in the first, both counts maps are empty after the next. */
 	for (int i = 0; i < 3 && !err; i++)
 		err = collector_round(collector);
+	unread_count(collector);
 	err = err ? err : loadmap_finish(collector->loadmap);
 	err = err ? err : totals_store(collector);
 	progress_end(collector);
