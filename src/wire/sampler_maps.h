@@ -20,3 +20,5 @@ enum target_state {
 	TARGET_WAITING, /* sampled from its next exec on */
 	TARGET_SAMPLED,
 };
+
+enum { ROW_CACHE_ENTRIES = 4096 }; /* unwind rows remembered per CPU */

@@ -23,7 +23,6 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Set by the loader before the programs are loaded. */
 const volatile __u32 max_depth = SAMPLE_DEPTH_MAX;
-const volatile __u32 dump_bytes = SAMPLE_DUMP_MAX;
 const volatile __u64 ring_wakeup = 0; /* bytes in the ring that wake the collector */
 const volatile __u8 everything = 0; /* every process is a target */
 
@@ -103,8 +102,6 @@ struct row_cache_entry {
 	__u64 key; /* generation << 48 ^ address */
 	struct unwind_row row;
 };
-
-enum { ROW_CACHE_ENTRIES = 4096 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -664,7 +661,7 @@ static long dump_step(__u32 index, struct dump_copy *copy)
 	__u32 chunk = DUMP_CHUNK - from % DUMP_CHUNK;
 	__u32 size = copy->size;
 
-	if (size > SAMPLE_DUMP_MAX - DUMP_CHUNK || size >= dump_bytes || chunk > DUMP_CHUNK)
+	if (size > SAMPLE_DUMP_MAX - DUMP_CHUNK || chunk > DUMP_CHUNK)
 		return 1;
 	if (!load(from, copy->dump->stack + size, chunk))
 		copy->size = size + chunk;

@@ -21,7 +21,6 @@
 #include "sampler.skel.h"
 
 enum {
-	ROW_CACHE_ENTRIES = 4096, /* per CPU */
 	COUNTS_BATCH = 1024,
 	PLACE_CLASSES = 17, /* mappings are placed in runs of 2^class */
 
