@@ -43,6 +43,13 @@ enum {
 	FLAGS_UNWANTED = 1 << 8 | 1 << 18, /* TF, AC */
 };
 
+/* The code is taken for that of a module linked at address 0, lower or (modulo 2^64) higher than it runs. */
+static const uint64_t biases[] = { 0, CODE_ADDRESS, 0x1ffe1000, 0x7f1234567000 };
+
+enum {
+	BIAS_COUNT = sizeof(biases) / sizeof(biases[0]),
+};
+
 struct bench {
 	pid_t child;
 	uint8_t *code;
@@ -408,6 +415,7 @@ static void run_case(struct bench *bench, const struct user_regs_struct *regs, c
 	enum uop_end end;
 	int signal;
 
+	bench->machine->bias = biases[next_random(bench) % BIAS_COUNT];
 	oracle_start(bench->machine, regs);
 	end = uop_machine_next(bench->machine);
 	if (end != UOP_END_NONE && end != UOP_END_DIVIDE)

@@ -11,6 +11,7 @@
  * 1. The last micro-operation of a block leaves it: JUMP, JUMP_TO or GIVE_UP.
  * 2. Every instruction has at least one micro-operation, so that instructions can be counted by them.
  * 3. Nothing is read after a register that it depends on was written by the same instruction.
+ * 4. A block is the same wherever its module is loaded: addresses are in the module, and relative to UOP_BIAS.
  */
 #include <assert.h>
 #include <string.h>
@@ -188,8 +189,10 @@ void lift_address(struct lifter *l, const ZydisDecodedOperand *operand, bool seg
 			     .imm = operand->mem.disp.value };
 	if (ret->b != UOP_NONE)
 		ret->flags = scale << UOP_SCALE_SHIFT;
-	if (operand->mem.base == ZYDIS_REGISTER_RIP || operand->mem.base == ZYDIS_REGISTER_EIP)
+	if (operand->mem.base == ZYDIS_REGISTER_RIP || operand->mem.base == ZYDIS_REGISTER_EIP) {
+		ret->a = UOP_BIAS;
 		ret->imm += l->next;
+	}
 	if (l->insn->address_width == 32)
 		address_reduce(l, 4, ret);
 	if (segment && operand->mem.segment == ZYDIS_REGISTER_FS)

@@ -106,12 +106,17 @@ static void push(struct lifter *l, unsigned size, uint8_t reg)
 	lift_move_by(l, UOP_RSP, -(int64_t)size);
 }
 
-static void push_imm(struct lifter *l, unsigned size, int64_t imm)
+static void push_return_address(struct lifter *l)
 {
-	uint8_t temp = lift_temp(l);
+	uint8_t address = lift_temp(l);
 
-	lift_mov(l, 8, temp, lift_imm(imm), 0);
-	push(l, size, temp);
+	lift_emit(l, (struct uop){ .op = UOP_OP_LEA,
+				   .size = 8,
+				   .dst = address,
+				   .a = UOP_BIAS,
+				   .b = UOP_NONE,
+				   .imm = l->next });
+	push(l, 8, address);
 }
 
 void lift_call(struct lifter *l, unsigned arg)
@@ -121,13 +126,13 @@ void lift_call(struct lifter *l, unsigned arg)
 	if (gives_up_branch(l))
 		return;
 	if (l->operands[0].type == ZYDIS_OPERAND_TYPE_IMMEDIATE) {
-		push_imm(l, 8, l->next);
+		push_return_address(l);
 		lift_jump(l, branch_target(l), UOP_CALL);
 		return;
 	}
 	target = lift_temp(l);
 	lift_mov(l, 8, target, lift_reg(lift_source_reg(l, 0)), 0);
-	push_imm(l, 8, l->next);
+	push_return_address(l);
 	jump_to(l, target, UOP_CALL);
 }
 

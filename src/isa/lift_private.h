@@ -13,7 +13,7 @@ struct lifter {
 	struct uop_block *block;
 	const ZydisDecodedInstruction *insn;
 	const ZydisDecodedOperand *operands;
-	uint64_t pc; /* of the instruction */
+	uint64_t pc; /* of the instruction, in the module */
 	uint64_t next; /* of the one after it */
 	uint8_t temps; /* in use by this instruction */
 	bool ended; /* the block is */

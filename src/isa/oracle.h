@@ -18,7 +18,7 @@ struct oracle_claim {
 	uint64_t pc; /* of the instruction */
 	uint64_t next;
 	uint64_t regs[16];
-	uint32_t unknown;
+	uint64_t unknown;
 	uint32_t flags;
 	uint32_t flags_known;
 	uint64_t fs_base;

@@ -2,7 +2,7 @@
 /*
  * The host's executor.
  *
- * Blocks are translated when they are first needed and found by their address. Each time one is entered its code is
+ * Blocks are translated when they are first needed and found by their address in the module. Each time one is entered its code is
  * compared with what is there now; a block whose code changed is translated anew. The overlay is a short list of
  * words, searched from its end: runs are short.
  */
@@ -125,6 +125,7 @@ void uop_machine_start(struct uop_machine *machine, uint64_t pc, uint64_t rflags
 {
 	machine->state =
 		(struct uop_state){ .pc = pc, .flags = rflags, .flags_known = UOP_STATUS | UOP_DF };
+	machine->state.regs[UOP_BIAS] = machine->bias;
 	machine->instructions = 0;
 	machine->give_up_pc = 0;
 	machine->give_up_mnemonic = 0;
@@ -152,21 +153,21 @@ static struct uop_block *block_at(struct uop_machine *machine, uint64_t pc, bool
 static void block_enter(struct uop_machine *machine)
 {
 	uint8_t code[UOP_CODE_MAX + 16];
-	uint64_t pc = machine->state.pc;
+	uint64_t pc = machine->state.pc, module_pc = pc - machine->state.regs[UOP_BIAS];
 	size_t size = machine->read(machine->context, pc, code, sizeof(code));
 	bool is_new;
-	struct uop_block *block = block_at(machine, pc, &is_new);
+	struct uop_block *block = block_at(machine, module_pc, &is_new);
 
 	if (is_new || size < block->length || !block->length ||
 	    memcmp(block->code, code, block->length) != 0)
-		lift_block(code, size, pc, block);
+		lift_block(code, size, module_pc, block);
 	machine->block = block;
 	machine->state.next = 0;
 }
 
 static enum uop_end give_up(struct uop_machine *machine, const struct uop *uop, enum uop_end end)
 {
-	machine->give_up_pc = machine->block->pc + uop->at;
+	machine->give_up_pc = machine->state.regs[UOP_BIAS] + machine->block->pc + uop->at;
 	machine->give_up_mnemonic = uop->op == UOP_OP_GIVE_UP ? UOP_GIVE_UP_MNEMONIC(uop->imm) : 0;
 	machine->state.pc = machine->give_up_pc;
 	return end;
@@ -197,7 +198,7 @@ enum uop_end uop_machine_next(struct uop_machine *machine)
 		}
 		if (state->next >= block->count)
 			return give_up(machine, uop, UOP_END_BAD_BLOCK);
-		state->pc = block->pc + block->uops[state->next].at;
+		state->pc = state->regs[UOP_BIAS] + block->pc + block->uops[state->next].at;
 	} while (block->uops[state->next].at == at);
 	machine->instructions++;
 	return UOP_END_NONE;

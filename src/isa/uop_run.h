@@ -4,6 +4,7 @@
  * what the code stores goes to an overlay.
  *
  *	struct uop_machine *machine = uop_machine_create(read_fn, context);
+ *	machine->bias = run-time address - address in the module, if not 0
  *	uop_machine_start(machine, pc, rflags);	and set machine->state.regs
  *	while (uop_machine_next(machine) == UOP_END_NONE)
  *		look at machine->state, machine->stores
@@ -43,6 +44,7 @@ struct uop_stored {
 
 struct uop_machine {
 	struct uop_state state; /* pc is that of the next instruction */
+	uint64_t bias; /* of the code; the caller's, valid from the next start on */
 	uint64_t instructions; /* run since the start */
 	uint64_t give_up_pc; /* of the instruction that ended the run */
 	unsigned give_up_mnemonic; /* 0 where the lifter did not say */
@@ -53,7 +55,7 @@ struct uop_machine {
 	size_t overlay_count;
 	uop_read_fn *read;
 	void *context;
-	struct map block_index; /* pc to position in blocks */
+	struct map block_index; /* pc in the module to position in blocks */
 	struct uop_block **blocks;
 	size_t block_count;
 	size_t block_capacity;

@@ -12,7 +12,10 @@
 
 typedef long long wire_s64;
 
-/* Registers: x86's sixteen in its own numbering, temporaries of one instruction, segment bases. */
+/*
+ * Registers: x86's sixteen in its own numbering, temporaries of one instruction, what is added to an address in the
+ * module to get the one at run time, segment bases, vector registers in halves of 8 bytes.
+ */
 enum uop_register {
 	UOP_RAX,
 	UOP_RCX,
@@ -25,10 +28,13 @@ enum uop_register {
 	UOP_R8,
 	UOP_R15 = 15,
 	UOP_T0,
-	UOP_T_LAST = 29,
+	UOP_T_LAST = 28,
+	UOP_BIAS, /* always known */
 	UOP_FS_BASE,
 	UOP_GS_BASE,
-	UOP_REGISTERS,
+	UOP_XMM0,
+	UOP_XMM0_HIGH = 48,
+	UOP_REGISTERS = 64, /* a power of two: numbers are masked */
 	UOP_NONE = 0xff,
 };
 
@@ -203,7 +209,7 @@ enum {
 
 /* A translated block: from pc on, up to a branch, to an instruction that gives up or to a limit above. */
 struct uop_block {
-	wire_u64 pc;
+	wire_u64 pc; /* in its module */
 	wire_u16 length; /* bytes of code that were translated */
 	wire_u16 count; /* of uops; the last always ends the block */
 	wire_u16 instructions;
@@ -224,13 +230,13 @@ enum uop_lazy {
 /* A running machine. */
 struct uop_state {
 	wire_u64 regs[UOP_REGISTERS];
-	wire_u64 pc; /* of the next block, once one is over */
+	wire_u64 pc; /* of the next block, once one is over, at run time */
 	wire_u64 address; /* of the last load, store, touch or poison */
 	wire_u64 value; /* that the last store wrote */
 	wire_u64 lazy_a; /* operands and result that flags are computed from when they are needed */
 	wire_u64 lazy_b;
 	wire_u64 lazy_result;
-	wire_u32 unknown; /* bit per register: its value is not known */
+	wire_u64 unknown; /* bit per register: its value is not known */
 	wire_u32 flags; /* x86's flags register, but for the bits in lazy_mask */
 	wire_u32 flags_known; /* which of flags are known; valid as flags are */
 	wire_u32 lazy_mask; /* flags that lazy_* stand for */
@@ -239,6 +245,7 @@ struct uop_state {
 	wire_u32 next; /* micro-operation to run next */
 	wire_u32 again; /* repetitions of the present string instruction */
 	wire_u32 misses; /* loads that could not read: their results are unknown */
+	wire_u32 reserved;
 };
 
-_Static_assert(sizeof(struct uop_state) == 256 + 48 + 32, "map value");
+_Static_assert(sizeof(struct uop_state) == 512 + 56 + 32, "map value");

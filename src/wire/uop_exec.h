@@ -393,7 +393,7 @@ UOP_INLINE void uop_bit(struct uop_eval *e, wire_u32 op)
 UOP_INLINE void uop_scan(const struct uop_state *state, struct uop_eval *e, const struct uop *uop)
 {
 	wire_u32 op = uop->op;
-	wire_u64 upper = e->bits == 32 ? state->regs[uop->dst & 31] >> 32 : 0;
+	wire_u64 upper = e->bits == 32 ? state->regs[uop->dst & (UOP_REGISTERS - 1)] >> 32 : 0;
 	wire_u64 width = uop_width(e->a), lowest = uop_lowest(e->a);
 
 	switch (op) {
@@ -662,11 +662,12 @@ UOP_INLINE void uop_flags_write(struct uop_state *state, const struct uop_eval *
 UOP_INLINE void uop_write(struct uop_state *state, wire_u32 dst, wire_u64 value, wire_u64 kept,
 			  wire_u32 unknown)
 {
-	wire_u32 bit = 1u << (dst & 31);
+	wire_u64 bit = 1ull << (dst & (UOP_REGISTERS - 1));
 
 	if (kept)
-		unknown |= state->unknown & bit;
-	state->regs[dst & 31] = value | (state->regs[dst & 31] & kept);
+		unknown |= (state->unknown & bit) != 0;
+	state->regs[dst & (UOP_REGISTERS - 1)] = value |
+						 (state->regs[dst & (UOP_REGISTERS - 1)] & kept);
 	state->unknown = unknown ? state->unknown | bit : state->unknown & ~bit;
 }
 
@@ -728,7 +729,7 @@ UOP_INLINE int uop_flow(struct uop_state *state, const struct uop_eval *e, const
 	}
 	if (!taken)
 		return 0;
-	state->pc = uop->imm;
+	state->pc = state->regs[UOP_BIAS] + uop->imm;
 	return UOP_LEFT;
 }
 
@@ -742,18 +743,18 @@ UOP_INLINE void uop_fetch(const struct uop_state *state, const struct uop *uop, 
 	e->mask = ~0ull >> (64 - e->bits);
 	cut = traits & UOP_ADDRESS ? ~0ull : e->mask;
 	if (traits & UOP_READS_A && uop->a != UOP_NONE) {
-		e->a = state->regs[uop->a & 31] & cut;
-		e->unknown_a = state->unknown >> (uop->a & 31) & 1;
+		e->a = state->regs[uop->a & (UOP_REGISTERS - 1)] & cut;
+		e->unknown_a = state->unknown >> (uop->a & (UOP_REGISTERS - 1)) & 1;
 	}
 	if (uop->flags & UOP_IMM) {
 		e->b = uop->imm & e->mask;
 	} else if (traits & UOP_READS_B && uop->b != UOP_NONE) {
-		e->b = state->regs[uop->b & 31] & cut;
-		e->unknown_b = state->unknown >> (uop->b & 31) & 1;
+		e->b = state->regs[uop->b & (UOP_REGISTERS - 1)] & cut;
+		e->unknown_b = state->unknown >> (uop->b & (UOP_REGISTERS - 1)) & 1;
 	}
 	if (traits & UOP_READS_DST) {
-		e->dst = state->regs[uop->dst & 31] & e->mask;
-		e->unknown_dst = state->unknown >> (uop->dst & 31) & 1;
+		e->dst = state->regs[uop->dst & (UOP_REGISTERS - 1)] & e->mask;
+		e->unknown_dst = state->unknown >> (uop->dst & (UOP_REGISTERS - 1)) & 1;
 	}
 	e->unknown = e->unknown_a | e->unknown_b | e->unknown_dst;
 }
