@@ -16,8 +16,8 @@
  *				exclusive connection)
  *
  * Invariants
- * 1. The application id and the version are in the main file, never only in its log: the first
- *    bytes can be judged without SQLite.
+ * 1. The application id and a version are in the main file, never only in its log: the first bytes
+ *    can be judged without SQLite. The log can only raise the version.
  * 2. No statement runs on a table whose definition differs from ours: a hostile file cannot put a
  *    view, a virtual table or a trigger in the place of a table.
  */
@@ -144,10 +144,8 @@ static int header_check_ours(const char *path, const uint8_t header[HEADER_SIZE]
 	return 0;
 }
 
-static int header_check_version(const char *path, const uint8_t header[HEADER_SIZE])
+static int version_check(const char *path, uint32_t version)
 {
-	uint32_t version = be32(header + HEADER_VERSION);
-
 	if (version > STORE_SCHEMA_VERSION)
 		return err_set(-ENOTSUP,
 			       "%s: written by a newer Assay (format %u, this one knows up to %d); "
@@ -238,31 +236,34 @@ int container_check(const char *path)
 	if ((size = header_read(path, fd, header)) < 0)
 		return size;
 	if ((err = header_check_ours(path, header, size)) ||
-	    (err = header_check_version(path, header)))
+	    (err = version_check(path, be32(header + HEADER_VERSION))))
 		return err;
 	return header_check_size(path, header, (uint64_t)info.st_size);
 }
 
-/* An empty profile in memory. */
-static int schema_open(sqlite3 **ret)
+/* An empty profile of that version in memory. */
+static int schema_open(int version, sqlite3 **ret)
 {
 	AUTO(container_close_auto) sqlite3 *db = NULL;
 	AUTO(free_ptr)
 	char *stamp = mem_printf("pragma application_id = %d; pragma user_version = %d",
-				 STORE_APPLICATION_ID, STORE_SCHEMA_VERSION);
+				 STORE_APPLICATION_ID, version);
+	const char *values = version >= STORE_VERSION_VALUES ? store_schema_values : "";
 	int err;
 
 	if (sqlite3_open(":memory:", &db))
 		return container_error(db, "(memory)", "open");
 	if ((err = container_run(db, "(memory)", stamp)) ||
-	    (err = container_run(db, "(memory)", store_schema)))
+	    (err = container_run(db, "(memory)", store_schema)) ||
+	    (err = container_run(db, "(memory)", values)))
 		return err;
 	*ret = take_ptr(db);
 	return 0;
 }
 
 /* Whether the file's table of that name was made by the same text as ours. */
-static int table_check(sqlite3 *db, const char *path, sqlite3_stmt *find, sqlite3_stmt *ours)
+static int table_check(sqlite3 *db, const char *path, int version, sqlite3_stmt *find,
+		       sqlite3_stmt *ours)
 {
 	const char *name = (const char *)sqlite3_column_text(ours, 0);
 	const char *sql = (const char *)sqlite3_column_text(ours, 1);
@@ -275,21 +276,38 @@ static int table_check(sqlite3 *db, const char *path, sqlite3_stmt *find, sqlite
 		err = err_set(-EBADMSG,
 			      "%s: corrupt: table %s is missing or not laid out as in format %d; "
 			      "record again",
-			      path, name, STORE_SCHEMA_VERSION);
+			      path, name, version);
 	else if (rc != SQLITE_ROW)
 		err = container_error(db, path, "read its layout");
 	sqlite3_reset(find);
 	return err;
 }
 
-static int schema_check(sqlite3 *db, const char *path)
+/* As SQLite sees it: a log may have raised the version that is in the main file. */
+static int version_read(sqlite3 *db, const char *path, int *ret)
+{
+	AUTO(sqlite3_finalize_auto) sqlite3_stmt *get = NULL;
+	int version, err = container_prepare(db, path, "pragma user_version", &get);
+
+	if (err)
+		return err;
+	if (sqlite3_step(get) != SQLITE_ROW)
+		return container_error(db, path, "read its version");
+	version = sqlite3_column_int(get, 0);
+	if ((err = version_check(path, (uint32_t)version)))
+		return err;
+	*ret = version;
+	return 0;
+}
+
+static int schema_check(sqlite3 *db, const char *path, int *ret_version)
 {
 	AUTO(container_close_auto) sqlite3 *reference = NULL;
 	AUTO(sqlite3_finalize_auto) sqlite3_stmt *ours = NULL;
 	AUTO(sqlite3_finalize_auto) sqlite3_stmt *find = NULL;
-	int err;
+	int version = 0, err;
 
-	if ((err = schema_open(&reference)))
+	if ((err = version_read(db, path, &version)) || (err = schema_open(version, &reference)))
 		return err;
 	err = container_prepare(reference, path,
 				"select name, sql from sqlite_schema where type = 'table'", &ours);
@@ -299,8 +317,25 @@ static int schema_check(sqlite3 *db, const char *path)
 		db, path,
 		"select 1 from sqlite_schema where type = 'table' and name = ? and sql = ?", &find);
 	while (!err && sqlite3_step(ours) == SQLITE_ROW)
-		err = table_check(db, path, find, ours);
+		err = table_check(db, path, version, find, ours);
+	if (!err)
+		*ret_version = version;
 	return err;
+}
+
+/* What the file has of its own under one of the new names is not ours to replace: that is an error. */
+static int schema_raise(sqlite3 *db, const char *path, int version)
+{
+	AUTO(free_ptr) char *stamp = NULL;
+	int err;
+
+	if (version >= STORE_VERSION_VALUES)
+		return 0;
+	stamp = mem_printf("pragma user_version = %d; commit", STORE_SCHEMA_VERSION);
+	if ((err = container_run(db, path, "begin immediate")) ||
+	    (err = container_run(db, path, store_schema_values)))
+		return err;
+	return container_run(db, path, stamp);
 }
 
 /* What a file may do to its reader, turned off before the first statement. */
@@ -343,7 +378,7 @@ static bool another_way_may_help(int rc)
 	       (rc & 0xff) == SQLITE_IOERR;
 }
 
-int container_open_read(const char *path, sqlite3 **ret)
+int container_open_read(const char *path, sqlite3 **ret, int *ret_version)
 {
 	int err = container_check(path);
 
@@ -353,7 +388,7 @@ int container_open_read(const char *path, sqlite3 **ret)
 		AUTO(container_close_auto) sqlite3 *db = NULL;
 		int rc = attempt(path, ways[i].flags, ways[i].vfs, &db);
 
-		if (!rc && (err = schema_check(db, path)))
+		if (!rc && (err = schema_check(db, path, ret_version)))
 			return err;
 		if (!rc) {
 			*ret = take_ptr(db);
@@ -369,7 +404,7 @@ int container_open_read(const char *path, sqlite3 **ret)
 int container_open_write(const char *path, sqlite3 **ret)
 {
 	AUTO(container_close_auto) sqlite3 *db = NULL;
-	int err = container_check(path);
+	int version = 0, err = container_check(path);
 
 	if (err)
 		return err;
@@ -379,7 +414,7 @@ int container_open_write(const char *path, sqlite3 **ret)
 		return err_set(-EACCES,
 			       "%s: cannot open: it may not be written; copy it to where it may",
 			       path);
-	if ((err = schema_check(db, path)))
+	if ((err = schema_check(db, path, &version)) || (err = schema_raise(db, path, version)))
 		return err;
 	*ret = take_ptr(db);
 	return 0;
@@ -416,7 +451,7 @@ int container_create(const char *path)
 	AUTO(free_sqlite) uint8_t *image = NULL;
 	AUTO(free_ptr) char *name = mem_printf("%s-new", path);
 	sqlite3_int64 size = 0;
-	int err = schema_open(&db);
+	int err = schema_open(STORE_SCHEMA_VERSION, &db);
 
 	if (err)
 		return err;

@@ -9,8 +9,11 @@
 
 #include "base/cleanup.h"
 
-/* src/store/schema.sql */
+/* src/store/schema.sql, and what came with version 2: schema_values.sql */
 extern const char store_schema[];
+extern const char store_schema_values[];
+
+enum { STORE_VERSION_VALUES = 2 };
 
 static inline void container_close(sqlite3 *db)
 {
@@ -34,8 +37,11 @@ int container_check(const char *path);
 /* The same for a file that is about to be replaced, in any version and state. -EINVAL: not ours. */
 int container_check_ours(const char *path, int fd);
 
-/* Both refuse what container_check() refuses, and tables that are not those of the schema. */
-int container_open_read(const char *path, sqlite3 **ret);
+/*
+ * Both refuse what container_check() refuses, and tables that are not those of the schema. An older profile is read as
+ * the version that it is, and written as STORE_SCHEMA_VERSION: it gets what it lacks.
+ */
+int container_open_read(const char *path, sqlite3 **ret, int *ret_version);
 int container_open_write(const char *path, sqlite3 **ret);
 
 /* A new profile at path, which must not exist: no rows, readable by its owner only. */

@@ -621,7 +621,7 @@ int profile_load(const char *path, struct profile **ret)
 	AUTO(container_close_auto) sqlite3 *db = NULL;
 	AUTO(profile_destroy_auto) struct profile *profile = NULL;
 	struct reader reader = { .path = path };
-	int err = container_open_read(path, &db);
+	int version = 0, err = container_open_read(path, &db, &version);
 
 	if (err)
 		return err;
@@ -678,7 +678,7 @@ int profile_symbol_code(const char *path, uint32_t symbol, void **ret, size_t *r
 {
 	AUTO(container_close_auto) sqlite3 *db = NULL;
 	AUTO(sqlite3_finalize_auto) sqlite3_stmt *get = NULL;
-	int rc, err = container_open_read(path, &db);
+	int rc, version = 0, err = container_open_read(path, &db, &version);
 
 	if (err ||
 	    (err = container_prepare(db, path, "select code from symbol where id = ?", &get)))

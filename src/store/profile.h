@@ -75,6 +75,50 @@ struct profile_named_count {
 	uint64_t count;
 };
 
+struct profile_value_item {
+	const char *text; /* "result", "arg0@caller" */
+	const char *class; /* "instruction", "entry", "run", "context" */
+	unsigned words; /* 1 to STORE_VALUE_WORDS_MAX; more than 1: tuples */
+};
+
+/* The values of one item at one site. */
+struct profile_value {
+	uint32_t location;
+	uint32_t caller; /* location of the call; 0 none */
+	uint32_t item; /* index in value_items */
+	int64_t owner; /* uid; -1: the kernel's, for the administrator alone */
+	unsigned width; /* bits of the first word, 1 to 64 */
+	uint64_t total; /* values received; all together they fit in an int64_t, as do runs */
+	uint64_t runs; /* different runs they came from */
+	bool has_moments; /* otherwise the four that follow are 0 */
+	int64_t minimum, maximum;
+	double mean, squares; /* finite */
+	const uint8_t *list; /* hotlist_decode() checks it; it may be any bytes */
+	size_t list_size; /* at most STORE_VALUE_LIST_MAX */
+};
+
+/* How runs ended. */
+struct profile_run_end {
+	const char *reason; /* "length": they reached the run length */
+	const char *mnemonic; /* of the instruction; "" none */
+	const char *text;
+	uint64_t count;
+};
+
+/* What a value that is an address points to. */
+struct profile_value_name {
+	uint64_t value;
+	uint32_t location; /* 0 none */
+	const char *text; /* "" none */
+};
+
+struct profile_parameter {
+	uint32_t symbol;
+	unsigned argument; /* below STORE_ARGUMENTS */
+	const char *name, *type, *encoding;
+	unsigned size; /* bytes */
+};
+
 struct profile {
 	struct profile_module *modules;
 	size_t module_count; /* all counts include the unused entry 0 */
@@ -101,14 +145,27 @@ struct profile {
 	size_t stack_end_count;
 	struct profile_named_count *meta; /* name, text = value */
 	size_t meta_count;
+	struct profile_value_item *value_items;
+	size_t value_item_count; /* with the unused entry 0 */
+	struct profile_value
+		*values; /* from 0; by location, item, caller, owner, which may come twice */
+	size_t value_count;
+	struct profile_run_end *run_ends; /* from 0; highest count first */
+	size_t run_end_count;
+	struct profile_named_count *run_losses; /* from 0; only those with count > 0 */
+	size_t run_loss_count;
+	struct profile_value_name *value_names; /* from 0; by value, unsigned */
+	size_t value_name_count;
+	struct profile_parameter *parameters; /* from 0; by symbol, argument */
+	size_t parameter_count;
 	bool finished; /* false: the collector was killed */
-	void *memory; /* owns every string */
+	void *memory; /* owns every string and list */
 };
 
 /*
  * Reads and checks a file; every index in the result is in range and stacks come after their
  * parents. Refuses, each with its own sentence: no such file, not SQLite, not an Assay profile,
- * written by a newer Assay, truncated or corrupt.
+ * written by a newer Assay, truncated or corrupt. A profile of version 1 has no values.
  */
 int profile_load(const char *path, struct profile **ret);
 void profile_destroy(struct profile *profile);

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: BSD-2-Clause
 --
--- The tables and views of a profile, version 1. docs/profile-format.md explains them one by one.
+-- The tables and views of a profile, as they are since version 1; schema_values.sql has what came later.
+-- docs/profile-format.md explains them one by one.
 --
 -- A reader compares the text of each "create table" with the text here before it trusts the file, so any change to
 -- one, even of a space, is a new STORE_SCHEMA_VERSION. Views may change freely. There is no index besides the

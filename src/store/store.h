@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/ids.h"
 
-enum { STORE_SCHEMA_VERSION = 1, STORE_APPLICATION_ID = 0x41737379 /* "Assy" */ };
+enum { STORE_SCHEMA_VERSION = 2, STORE_APPLICATION_ID = 0x41737379 /* "Assy" */ };
 
 struct store;
 
@@ -94,6 +94,44 @@ struct store_frame {
 	uint32_t line; /* 0: unknown */
 };
 
+/* What is captured, such as "result" or "arg0@caller": struct capture_item as a row. */
+struct store_value_item {
+	uint32_t id;
+	const char *text;
+	const char *class; /* "instruction", "entry", "run", "context" */
+	unsigned words; /* 1: a value; more: a tuple */
+};
+
+enum { STORE_VALUE_WORDS_MAX = 8, STORE_VALUE_LIST_MAX = 64 << 10, STORE_ARGUMENTS = 6 };
+
+/* The values of one item at one site. */
+struct store_value {
+	uint32_t id;
+	struct location_id
+		location; /* the instruction; of an item of class "entry": the function's entry */
+	struct location_id caller; /* the call instruction, of an item "@caller"; 0: none */
+	uint32_t item;
+	int64_t owner; /* uid the values belong to; -1: the kernel's, stored as NULL */
+	unsigned width; /* bits of the first word */
+	uint64_t total; /* values received */
+	uint64_t runs; /* different runs they came from */
+	bool has_moments; /* false, of tuples: the four that follow are stored as NULL */
+	int64_t minimum, maximum;
+	double mean, squares;
+	const void *list; /* hotlist_encode() */
+	size_t list_size; /* at most STORE_VALUE_LIST_MAX */
+};
+
+/* An integer-class parameter of a function. */
+struct store_parameter {
+	struct symbol_id symbol;
+	unsigned argument; /* register, from 0: rdi, rsi, rdx, rcx, r8, r9 */
+	const char *name;
+	const char *type;
+	const char *encoding; /* "signed", "unsigned", "pointer", "bool", "char", "enum", "float" */
+	unsigned size; /* bytes */
+};
+
 /*
  * An existing profile at path is kept as path.old, an empty file is replaced. -EEXIST: something
  * else is there, and it stays; -EBUSY: another collector is writing it.
@@ -138,12 +176,25 @@ int store_symbol_code_put(struct store *store, struct symbol_id id, const void *
 int store_file_put(struct store *store, struct file_id id, const char *path);
 int store_frame_put(struct store *store, const struct store_frame *row);
 
+/* Each replaces the row of the same id, or of the same symbol and argument. */
+int store_value_item_put(struct store *store, const struct store_value_item *row);
+int store_value_put(struct store *store, const struct store_value *row);
+int store_parameter_put(struct store *store, const struct store_parameter *row);
+/* What a value that is an address points to. location 0: none; text NULL: none. */
+int store_value_name_put(struct store *store, uint64_t value, struct location_id location,
+			 const char *text);
+/* Totals: set, not added. mnemonic: of the instruction that ended the runs; "": none. */
+int store_run_end_set(struct store *store, const char *reason, const char *mnemonic,
+		      const char *text, uint64_t count);
+/* Runs that gave no values. */
+int store_run_loss_set(struct store *store, const char *reason, const char *text, uint64_t count);
+
 /* Locations that have no frame yet, by module and then address: what is left to symbolise. */
 struct store_unnamed {
 	struct location_id location;
 	struct module_id module;
 	uint64_t address;
-	uint64_t self; /* samples with this location innermost: whose code is worth keeping */
+	uint64_t self; /* samples with this location innermost, and values seen here: whose code is worth keeping */
 };
 int store_unnamed_list(struct store *store, struct store_unnamed **ret, size_t *ret_count);
 /* Reads a module's row back; path is the caller's to free. */

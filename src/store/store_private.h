@@ -46,9 +46,18 @@ enum {
 	X(SYMBOL_CODE_PUT, "update symbol set code = ?2 where id = ?1")                            \
 	X(FILE_PUT, "insert or replace into file values (?, ?)")                                   \
 	X(FRAME_PUT, "insert or replace into frame values (?, ?, ?, ?, ?)")                        \
+	X(VALUE_ITEM_PUT, "insert or replace into value_item values (?, ?, ?, ?)")                 \
+	X(VALUE_PUT,                                                                               \
+	  "insert or replace into value values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")           \
+	X(RUN_END_SET, "insert or replace into run_end values (?, ?, ?, ?)")                       \
+	X(RUN_LOSS_SET, "insert or replace into run_loss values (?, ?, ?)")                        \
+	X(VALUE_NAME_PUT, "insert or replace into value_name values (?, ?, ?)")                    \
+	X(PARAMETER_PUT, "insert or replace into parameter values (?, ?, ?, ?, ?, ?)")             \
 	X(UNNAMED_LIST,                                                                            \
-	  "with hit (location, self) as (select stack.location, sum(sample.count) from sample "    \
-	  "cross join stack on stack.id = sample.stack group by stack.location) "                  \
+	  "with hit (location, self) as (select location, sum(count) from (select "                \
+	  "stack.location, "                                                                       \
+	  "sample.count from sample cross join stack on stack.id = sample.stack "                  \
+	  "union all select location, total from value) group by location) "                       \
 	  "select location.id, location.module, location.address, coalesce(hit.self, 0) "          \
 	  "from location left join hit on hit.location = location.id "                             \
 	  "where not exists (select 1 from frame where frame.location = location.id) "             \

@@ -59,6 +59,22 @@ static void add_text(struct row *row, const char *text)
 	sqlite3_bind_text(row->statement, ++row->column, text, -1, SQLITE_STATIC);
 }
 
+static void add_i64(struct row *row, int64_t value)
+{
+	sqlite3_bind_int64(row->statement, ++row->column, value);
+}
+
+static void add_real(struct row *row, double value)
+{
+	sqlite3_bind_double(row->statement, ++row->column, value);
+}
+
+/* An empty one is no NULL. It is only read before the row ends. */
+static void add_blob(struct row *row, const void *bytes, size_t size)
+{
+	sqlite3_bind_blob64(row->statement, ++row->column, size ? bytes : "", size, SQLITE_STATIC);
+}
+
 static int row_end(struct row *row)
 {
 	int rc = sqlite3_step(row->statement);
@@ -235,7 +251,7 @@ int store_symbol_code_put(struct store *store, struct symbol_id id, const void *
 	int err;
 
 	add_u64(&row, id.v);
-	sqlite3_bind_blob64(row.statement, ++row.column, code, size, SQLITE_STATIC);
+	add_blob(&row, code, size);
 	if ((err = row_end(&row)))
 		return err;
 	if (sqlite3_changes(store->db) == 0)
@@ -264,6 +280,93 @@ int store_frame_put(struct store *store, const struct store_frame *frame)
 	add_u64(&row, frame->symbol.v);
 	add_unless(&row, frame->file.v, 0);
 	add_u64(&row, frame->line);
+	return row_end(&row);
+}
+
+int store_value_item_put(struct store *store, const struct store_value_item *item)
+{
+	struct row row = row_begin(store, STATEMENT_VALUE_ITEM_PUT);
+
+	assert(item->id && item->words >= 1 && item->words <= STORE_VALUE_WORDS_MAX);
+	add_u64(&row, item->id);
+	add_text(&row, item->text);
+	add_text(&row, item->class);
+	add_u64(&row, item->words);
+	return row_end(&row);
+}
+
+static void add_moments(struct row *row, const struct store_value *value)
+{
+	if (value->has_moments) {
+		add_i64(row, value->minimum);
+		add_i64(row, value->maximum);
+		add_real(row, value->mean);
+		add_real(row, value->squares);
+	} else {
+		for (int i = 0; i < 4; i++)
+			add_null(row);
+	}
+}
+
+int store_value_put(struct store *store, const struct store_value *value)
+{
+	struct row row = row_begin(store, STATEMENT_VALUE_PUT);
+
+	assert(value->id && value->location.v && value->item);
+	assert(value->width >= 1 && value->width <= 64);
+	assert(value->list_size <= STORE_VALUE_LIST_MAX);
+	add_u64(&row, value->id);
+	add_u64(&row, value->location.v);
+	add_unless(&row, value->caller.v, 0);
+	add_u64(&row, value->item);
+	add_unless(&row, (uint64_t)value->owner, (uint64_t)-1);
+	add_u64(&row, value->width);
+	add_u64(&row, value->total);
+	add_u64(&row, value->runs);
+	add_moments(&row, value);
+	add_blob(&row, value->list, value->list_size);
+	return row_end(&row);
+}
+
+int store_run_end_set(struct store *store, const char *reason, const char *mnemonic,
+		      const char *text, uint64_t count)
+{
+	struct row row = row_begin(store, STATEMENT_RUN_END_SET);
+
+	add_text(&row, reason);
+	add_text(&row, mnemonic);
+	add_text(&row, text);
+	add_u64(&row, count);
+	return row_end(&row);
+}
+
+int store_run_loss_set(struct store *store, const char *reason, const char *text, uint64_t count)
+{
+	return named_count_set(store, STATEMENT_RUN_LOSS_SET, reason, text, count);
+}
+
+int store_value_name_put(struct store *store, uint64_t value, struct location_id location,
+			 const char *text)
+{
+	struct row row = row_begin(store, STATEMENT_VALUE_NAME_PUT);
+
+	add_u64(&row, value);
+	add_unless(&row, location.v, 0);
+	add_text(&row, text);
+	return row_end(&row);
+}
+
+int store_parameter_put(struct store *store, const struct store_parameter *parameter)
+{
+	struct row row = row_begin(store, STATEMENT_PARAMETER_PUT);
+
+	assert(parameter->symbol.v && parameter->argument < STORE_ARGUMENTS);
+	add_u64(&row, parameter->symbol.v);
+	add_u64(&row, parameter->argument);
+	add_text(&row, parameter->name);
+	add_text(&row, parameter->type);
+	add_text(&row, parameter->encoding);
+	add_u64(&row, parameter->size);
 	return row_end(&row);
 }
 
