@@ -6,225 +6,28 @@
  * array element. Tables come after the tables they refer to, so that a reference can be checked
  * when it is met. All reads happen in one transaction: with the collector still running, the result
  * is the profile as of one commit. The samples of an unfinished profile lie in two tables and are
- * added up here.
- *
- * A file has no checksums, and a page may be linked from several places, so that even a small file
- * could yield rows without end. Hence:
- *
- * 1. The keys of a table grow strictly. A row met twice ends the reading, and the number of rows is
- *    bounded by the size of the file.
- * 2. Array indexes are the ids of the file. Stacks and locations are dense. In the other tables ids
- *    may be missing (nothing refers to them); how much memory those take is bounded by GAP_MAX and
- *    GAP_FACTOR.
- * 3. Strings together take no more than twice the bytes of the file, however often an overflow page
- *    is shared.
- * 4. A reference names a row that is there. A stack's parent comes before it, and no process
- *    descends from itself.
+ * added up here. profile_reader.c has what bounds the work, profile_values.c the tables of values.
  */
 #include "store/profile.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/array.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "store/container.h"
+#include "store/profile_reader.h"
 #include "store/store_private.h"
 
-enum {
-	GAP_MAX = 1 << 20, /* ids up to here are taken whatever is missing */
-	GAP_FACTOR = 4, /* above, ids per row there is */
-	CHUNK_SIZE = 64 << 10,
-	STRINGS_MIN = 1 << 20, /* bytes of strings that any file may have */
-};
-
-/* Strings, freed together. profile.memory points to the newest chunk. */
-struct chunk {
-	struct chunk *older;
-	size_t used, size;
-	char bytes[];
-};
-
-/*
- * What goes wrong in a row is kept in `wrong` until the row has been read, so that the row
- * functions need no ifs.
- */
-struct reader {
-	struct profile *profile;
-	const char *path;
-	sqlite3 *db;
-	sqlite3_stmt *row;
-	const char *wrong; /* NULL: the row is good so far */
-	size_t rows; /* of this table, with the present one */
-	uint64_t last[2]; /* key of the row before */
-	size_t strings_left; /* bytes */
-};
-
-static void wrong(struct reader *reader, const char *what)
-{
-	if (!reader->wrong)
-		reader->wrong = what;
-}
-
-static char *string_place(struct reader *reader, size_t size)
-{
-	struct chunk *chunk = reader->profile->memory;
-
-	if (!chunk || chunk->size - chunk->used < size) {
-		size_t bytes = size > CHUNK_SIZE ? size : CHUNK_SIZE;
-
-		chunk = mem_alloc(sizeof(*chunk) + bytes);
-		*chunk = (struct chunk){ .older = reader->profile->memory, .size = bytes };
-		reader->profile->memory = chunk;
-	}
-	chunk->used += size;
-	return chunk->bytes + chunk->used - size;
-}
-
-/* "" for NULL. */
-static const char *optional_text(struct reader *reader, int column)
-{
-	int type = sqlite3_column_type(reader->row, column);
-	const char *text;
-	size_t size;
-	char *copy;
-
-	if (type == SQLITE_NULL)
-		return "";
-	text = (const char *)sqlite3_column_text(reader->row, column);
-	size = (size_t)sqlite3_column_bytes(reader->row, column);
-	if (type != SQLITE_TEXT || !text || size >= reader->strings_left) {
-		wrong(reader, "a text is too long or no text");
-		return "";
-	}
-	reader->strings_left -= size + 1;
-	copy = string_place(reader, size + 1);
-	memcpy(copy, text, size);
-	copy[size] = '\0';
-	return copy;
-}
-
-static const char *text(struct reader *reader, int column)
-{
-	if (sqlite3_column_type(reader->row, column) == SQLITE_NULL)
-		wrong(reader, "a text is missing");
-	return optional_text(reader, column);
-}
-
-/* Any 64 bits. */
-static uint64_t bits(struct reader *reader, int column)
-{
-	if (sqlite3_column_type(reader->row, column) != SQLITE_INTEGER)
-		wrong(reader, "a number is no number");
-	return (uint64_t)sqlite3_column_int64(reader->row, column);
-}
-
-static uint64_t number(struct reader *reader, int column, uint64_t max)
-{
-	uint64_t value = bits(reader, column);
-
-	if (value <= max)
-		return value;
-	wrong(reader, "a number is out of range");
-	return 0;
-}
-
-static uint64_t count(struct reader *reader, int column)
-{
-	return number(reader, column, INT64_MAX);
-}
-
-static uint32_t number32(struct reader *reader, int column)
-{
-	return (uint32_t)number(reader, column, UINT32_MAX);
-}
-
-/* -1 for NULL. */
-static int64_t user_id(struct reader *reader, int column)
-{
-	if (sqlite3_column_type(reader->row, column) == SQLITE_NULL)
-		return -1;
-	return (int64_t)number(reader, column, UINT32_MAX);
-}
-
-/* The index of an entry that must have been read already; there tells. */
-#define reference(reader, column, array, array_count, there)                                       \
-	({                                                                                         \
-		uint64_t id_ = bits((reader), (column));                                           \
-		if (id_ == 0 || id_ >= (array_count) || !(array)[id_].there) {                     \
-			wrong((reader), "a reference points nowhere");                             \
-			id_ = 0;                                                                   \
-		}                                                                                  \
-		(uint32_t) id_;                                                                    \
-	})
-
-static bool is_null(struct reader *reader, int column)
-{
-	return sqlite3_column_type(reader->row, column) == SQLITE_NULL;
-}
-
-/* Rows come in the order of their keys, each key once. */
-static void key_check(struct reader *reader, uint64_t major, uint64_t minor)
-{
-	bool grows = major > reader->last[0] ||
-		     (major == reader->last[0] && minor > reader->last[1]);
-
-	if (reader->rows > 1 && !grows)
-		wrong(reader, "rows are out of order");
-	reader->last[0] = major;
-	reader->last[1] = minor;
-}
-
-/* The id in column 0, or 0 if it cannot be. */
-static uint32_t id_read(struct reader *reader)
-{
-	uint32_t id = number32(reader, 0);
-
-	key_check(reader, id, 0);
-	if (id == 0 || (id > GAP_MAX && id / GAP_FACTOR > reader->rows))
-		wrong(reader, "an id is out of range");
-	return reader->wrong ? 0 : id;
-}
-
-/*
- * What an array of that many entries was allocated for: a function of the count, so that it need
- * not be kept.
- */
-static size_t capacity_of(size_t array_count)
-{
-	return array_count ? (size_t)1 << (64 - __builtin_clzl((array_count - 1) | 7)) : 0;
-}
-
-/* Makes array[index] exist, with zeroes from the old end on. */
-static void *grow(void *array, size_t *array_count, size_t index, size_t size)
-{
-	size_t old = *array_count, wanted = index + 1;
-
-	if (wanted <= old)
-		return array;
-	if (wanted > capacity_of(old))
-		array = mem_realloc(array, capacity_of(wanted), size);
-	memset((char *)array + old * size, 0, (wanted - old) * size);
-	*array_count = wanted;
-	return array;
-}
-
-#define entry_at(array, array_count, index)                                                        \
-	({                                                                                         \
-		size_t index_ = (index);                                                           \
-		(array) = grow((array), &(array_count), index_, sizeof(*(array)));                 \
-		&(array)[index_];                                                                  \
-	})
+enum { MEMORY_MIN = 1 << 20 /* bytes of strings that any file may have */ };
 
 static enum module_kind module_kind(struct reader *reader, int column)
 {
 	enum module_kind kind = MODULE_ANON;
 
 	if (!module_kind_find((const char *)sqlite3_column_text(reader->row, column), &kind))
-		wrong(reader, "a module is of no known kind");
+		reader_wrong(reader, "a module is of no known kind");
 	return kind;
 }
 
@@ -233,133 +36,133 @@ static void meta_read(struct reader *reader)
 	struct profile *p = reader->profile;
 	struct profile_named_count *meta = entry_at(p->meta, p->meta_count, p->meta_count);
 
-	meta->name = text(reader, 0);
-	meta->text = text(reader, 1);
+	meta->name = reader_text(reader, 0);
+	meta->text = reader_text(reader, 1);
 	if (reader->rows > 1 && strcmp(meta[-1].name, meta->name) >= 0)
-		wrong(reader, "rows are out of order");
+		reader_wrong(reader, "rows are out of order");
 }
 
 static void process_read(struct reader *reader)
 {
 	struct profile *p = reader->profile;
-	uint32_t id = id_read(reader);
+	uint32_t id = reader_id(reader);
 	struct profile_process *process = entry_at(p->processes, p->process_count, id);
 
-	process->parent = is_null(reader, 1) ? 0 : number32(reader, 1);
-	process->pid = number32(reader, 2);
-	process->ppid = number32(reader, 3);
-	process->uid = user_id(reader, 4);
-	process->gid = user_id(reader, 5);
-	process->euid = user_id(reader, 6);
-	process->egid = user_id(reader, 7);
-	process->comm = text(reader, 8);
-	process->exe = optional_text(reader, 9);
-	process->cgroup = optional_text(reader, 10);
-	process->started = bits(reader, 11);
-	process->ended = bits(reader, 12);
+	process->parent = reader_is_null(reader, 1) ? 0 : reader_number32(reader, 1);
+	process->pid = reader_number32(reader, 2);
+	process->ppid = reader_number32(reader, 3);
+	process->uid = reader_user_id(reader, 4);
+	process->gid = reader_user_id(reader, 5);
+	process->euid = reader_user_id(reader, 6);
+	process->egid = reader_user_id(reader, 7);
+	process->comm = reader_text(reader, 8);
+	process->exe = reader_optional_text(reader, 9);
+	process->cgroup = reader_optional_text(reader, 10);
+	process->started = reader_bits(reader, 11);
+	process->ended = reader_bits(reader, 12);
 }
 
 static void thread_read(struct reader *reader)
 {
 	struct profile *p = reader->profile;
-	uint32_t id = id_read(reader);
+	uint32_t id = reader_id(reader);
 	struct profile_thread *thread = entry_at(p->threads, p->thread_count, id);
 
-	thread->process = reference(reader, 1, p->processes, p->process_count, comm);
-	thread->tid = number32(reader, 2);
-	thread->comm = text(reader, 3);
+	thread->process = reader_reference(reader, 1, p->processes, p->process_count, comm);
+	thread->tid = reader_number32(reader, 2);
+	thread->comm = reader_text(reader, 3);
 }
 
 static void module_read(struct reader *reader)
 {
 	struct profile *p = reader->profile;
-	uint32_t id = id_read(reader);
+	uint32_t id = reader_id(reader);
 	struct profile_module *module = entry_at(p->modules, p->module_count, id);
 
 	module->kind = module_kind(reader, 1);
-	module->name = text(reader, 2);
-	module->path = text(reader, 3);
-	module->build_id = optional_text(reader, 4);
+	module->name = reader_text(reader, 2);
+	module->path = reader_text(reader, 3);
+	module->build_id = reader_optional_text(reader, 4);
 }
 
 static void file_read(struct reader *reader)
 {
 	struct profile *p = reader->profile;
-	uint32_t id = id_read(reader);
+	uint32_t id = reader_id(reader);
 
-	*entry_at(p->files, p->file_count, id) = text(reader, 1);
+	*entry_at(p->files, p->file_count, id) = reader_text(reader, 1);
 }
 
 static void symbol_read(struct reader *reader)
 {
 	struct profile *p = reader->profile;
-	uint32_t id = id_read(reader);
+	uint32_t id = reader_id(reader);
 	struct profile_symbol *symbol = entry_at(p->symbols, p->symbol_count, id);
 
-	symbol->module = reference(reader, 1, p->modules, p->module_count, path);
-	symbol->name = text(reader, 2);
-	symbol->linkage = is_null(reader, 3) ? symbol->name : text(reader, 3);
-	symbol->address = bits(reader, 4);
-	symbol->size = bits(reader, 5);
-	symbol->inlined = number(reader, 6, 1);
+	symbol->module = reader_reference(reader, 1, p->modules, p->module_count, path);
+	symbol->name = reader_text(reader, 2);
+	symbol->linkage = reader_is_null(reader, 3) ? symbol->name : reader_text(reader, 3);
+	symbol->address = reader_bits(reader, 4);
+	symbol->size = reader_bits(reader, 5);
+	symbol->inlined = reader_number(reader, 6, 1);
 }
 
 static void location_read(struct reader *reader)
 {
 	struct profile *p = reader->profile;
-	uint32_t id = id_read(reader);
+	uint32_t id = reader_id(reader);
 	struct profile_location *location;
 
 	if (id != reader->rows)
-		wrong(reader, "an id is missing");
+		reader_wrong(reader, "an id is missing");
 	location = entry_at(p->locations, p->location_count, reader->rows);
-	location->module = reference(reader, 1, p->modules, p->module_count, path);
-	location->address = bits(reader, 2);
+	location->module = reader_reference(reader, 1, p->modules, p->module_count, path);
+	location->address = reader_bits(reader, 2);
 }
 
 static uint32_t frame_file(struct reader *reader, int column)
 {
 	struct profile *p = reader->profile;
-	uint64_t id = is_null(reader, column) ? 0 : bits(reader, column);
+	uint64_t id = reader_is_null(reader, column) ? 0 : reader_bits(reader, column);
 
 	if (id < p->file_count && (id == 0 || p->files[id]))
 		return (uint32_t)id;
 	if (id)
-		wrong(reader, "a reference points nowhere");
+		reader_wrong(reader, "a reference points nowhere");
 	return 0;
 }
 
 static void frame_read(struct reader *reader)
 {
 	struct profile *p = reader->profile;
-	uint32_t at = reference(reader, 0, p->locations, p->location_count, module);
-	uint32_t depth = number32(reader, 1);
+	uint32_t at = reader_reference(reader, 0, p->locations, p->location_count, module);
+	uint32_t depth = reader_number32(reader, 1);
 	struct profile_frame *frame = entry_at(p->frames, p->frame_count, reader->rows);
 
-	key_check(reader, at, depth);
+	reader_key_check(reader, at, depth);
 	if (depth != p->locations[at].frame_count)
-		wrong(reader, "a frame is missing");
+		reader_wrong(reader, "a frame is missing");
 	if (depth == 0)
 		p->locations[at].first_frame = (uint32_t)reader->rows;
 	p->locations[at].frame_count = depth + 1;
-	frame->symbol = reference(reader, 2, p->symbols, p->symbol_count, name);
+	frame->symbol = reader_reference(reader, 2, p->symbols, p->symbol_count, name);
 	frame->file = frame_file(reader, 3);
-	frame->line = number32(reader, 4);
+	frame->line = reader_number32(reader, 4);
 }
 
 static void stack_read(struct reader *reader)
 {
 	struct profile *p = reader->profile;
-	uint32_t id = id_read(reader);
+	uint32_t id = reader_id(reader);
 	struct profile_stack *stack;
 
 	if (id != reader->rows)
-		wrong(reader, "an id is missing");
+		reader_wrong(reader, "an id is missing");
 	stack = entry_at(p->stacks, p->stack_count, reader->rows);
-	stack->parent = number32(reader, 1);
+	stack->parent = reader_number32(reader, 1);
 	if (stack->parent >= reader->rows)
-		wrong(reader, "a stack comes before its parent");
-	stack->location = reference(reader, 2, p->locations, p->location_count, module);
+		reader_wrong(reader, "a stack comes before its parent");
+	stack->location = reader_reference(reader, 2, p->locations, p->location_count, module);
 }
 
 /* In the columns from 0 on: stack, thread, count, kernel. */
@@ -368,12 +171,12 @@ static struct profile_sample *samples_add(struct reader *reader)
 	struct profile *p = reader->profile;
 	struct profile_sample *sample = entry_at(p->samples, p->sample_count, p->sample_count);
 
-	sample->stack = reference(reader, 0, p->stacks, p->stack_count, location);
-	sample->thread = reference(reader, 1, p->threads, p->thread_count, comm);
-	sample->count = count(reader, 2);
-	sample->kernel = number(reader, 3, sample->count);
+	sample->stack = reader_reference(reader, 0, p->stacks, p->stack_count, location);
+	sample->thread = reader_reference(reader, 1, p->threads, p->thread_count, comm);
+	sample->count = reader_count(reader, 2);
+	sample->kernel = reader_number(reader, 3, sample->count);
 	if (__builtin_add_overflow(p->kept, sample->count, &p->kept) || p->kept > INT64_MAX)
-		wrong(reader, "the counts are too large");
+		reader_wrong(reader, "the counts are too large");
 	return sample;
 }
 
@@ -381,36 +184,24 @@ static void sample_read(struct reader *reader)
 {
 	const struct profile_sample *sample = samples_add(reader);
 
-	key_check(reader, sample->stack, sample->thread);
+	reader_key_check(reader, sample->stack, sample->thread);
 }
 
 /* The samples of the last minute or so, not yet added up. */
 static void recent_read(struct reader *reader)
 {
 	samples_add(reader);
-	key_check(reader, count(reader, 4), 0);
-}
-
-static void named_count_read(struct reader *reader, struct profile_named_count **array,
-			     size_t *array_count)
-{
-	struct profile_named_count *entry = entry_at(*array, *array_count, *array_count);
-
-	entry->name = text(reader, 0);
-	entry->text = text(reader, 1);
-	entry->count = count(reader, 2);
-	if (entry > *array && strcmp(entry[-1].name, entry->name) >= 0)
-		wrong(reader, "rows are out of order");
+	reader_key_check(reader, reader_count(reader, 4), 0);
 }
 
 static void loss_read(struct reader *reader)
 {
-	named_count_read(reader, &reader->profile->losses, &reader->profile->loss_count);
+	reader_named_count(reader, &reader->profile->losses, &reader->profile->loss_count);
 }
 
 static void stack_end_read(struct reader *reader)
 {
-	named_count_read(reader, &reader->profile->stack_ends, &reader->profile->stack_end_count);
+	reader_named_count(reader, &reader->profile->stack_ends, &reader->profile->stack_end_count);
 }
 
 /*
@@ -438,42 +229,15 @@ static void stack_end_read(struct reader *reader)
 		"where count <> 0 order by reason")                                                \
 	X(stack_end, "select reason, text, count from stack_end not indexed order by reason")
 
-static int table_read(struct reader *reader, const char *name, const char *sql,
-		      void (*row_read)(struct reader *))
-{
-	AUTO(sqlite3_finalize_auto) sqlite3_stmt *statement = NULL;
-	int rc, err = container_prepare(reader->db, reader->path, sql, &statement);
-
-	if (err)
-		return err;
-	reader->row = statement;
-	reader->rows = 0;
-	while ((rc = sqlite3_step(statement)) == SQLITE_ROW) {
-		if (++reader->rows >= UINT32_MAX)
-			wrong(reader, "there are too many rows");
-		row_read(reader);
-		if (reader->wrong)
-			return err_set(-EBADMSG, "%s: corrupt: table %s, row %zu: %s; record again",
-				       reader->path, name, reader->rows, reader->wrong);
-	}
-	return rc == SQLITE_DONE ? 0 : container_error(reader->db, reader->path, "read");
-}
-
 static int tables_read(struct reader *reader)
 {
-	static const struct {
-		const char *name, *sql;
-		void (*row_read)(struct reader *);
-	} tables[] = {
+	static const struct reader_table tables[] = {
 #define X(name, sql) { #name, sql, name##_read },
 		TABLES(X)
 #undef X
 	};
-	int err = 0;
 
-	for (size_t i = 0; i < sizeof(tables) / sizeof(*tables) && !err; i++)
-		err = table_read(reader, tables[i].name, tables[i].sql, tables[i].row_read);
-	return err;
+	return reader_tables(reader, tables, sizeof(tables) / sizeof(*tables));
 }
 
 static int sample_compare(const void *left, const void *right)
@@ -565,6 +329,10 @@ static void gaps_fill(struct profile *p)
 		if (!p->files[i])
 			p->files[i] = "";
 	}
+	for (size_t i = 0; i < p->value_item_count; i++) {
+		if (!p->value_items[i].text)
+			p->value_items[i].text = p->value_items[i].class = "";
+	}
 }
 
 /* Every array has its entry 0, also when its table is empty. */
@@ -578,6 +346,7 @@ static void arrays_begin(struct profile *p)
 	entry_at(p->locations, p->location_count, 0);
 	entry_at(p->frames, p->frame_count, 0);
 	entry_at(p->stacks, p->stack_count, 0);
+	entry_at(p->value_items, p->value_item_count, 0);
 }
 
 /*
@@ -627,12 +396,14 @@ int profile_load(const char *path, struct profile **ret)
 		return err;
 	reader.profile = profile = mem_zalloc(sizeof(*profile));
 	reader.db = db;
-	reader.strings_left = STRINGS_MIN + 2 * (file_size(path, "") + file_size(path, "-wal"));
+	reader.memory_left = MEMORY_MIN + 2 * (file_size(path, "") + file_size(path, "-wal"));
 	arrays_begin(profile);
 	if (sqlite3_exec(db, "begin", NULL, NULL, NULL))
 		return container_error(db, path, "read");
 	if ((err = tables_read(&reader)) || (err = processes_check(&reader)) ||
 	    (err = totals_read(&reader)))
+		return err;
+	if (version >= STORE_VERSION_VALUES && (err = reader_values(&reader)))
 		return err;
 	samples_merge(profile);
 	gaps_fill(profile);
@@ -642,14 +413,9 @@ int profile_load(const char *path, struct profile **ret)
 
 void profile_destroy(struct profile *profile)
 {
-	struct chunk *chunk, *older;
-
 	if (!profile)
 		return;
-	for (chunk = profile->memory; chunk; chunk = older) {
-		older = chunk->older;
-		free(chunk);
-	}
+	reader_memory_free(profile->memory);
 	free(profile->modules);
 	free(profile->processes);
 	free(profile->threads);
@@ -662,6 +428,12 @@ void profile_destroy(struct profile *profile)
 	free(profile->losses);
 	free(profile->stack_ends);
 	free(profile->meta);
+	free(profile->value_items);
+	free(profile->values);
+	free(profile->run_ends);
+	free(profile->run_losses);
+	free(profile->value_names);
+	free(profile->parameters);
 	free(profile);
 }
 
