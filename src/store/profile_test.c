@@ -84,6 +84,44 @@ static void *bytes_read(const char *from, size_t *ret_size)
 	return bytes;
 }
 
+static void values_put(struct store *store)
+{
+	static const uint8_t list[300] = { 1, 2, 3 };
+
+	for (uint32_t i = 1; i <= 3; i++)
+		store_value_item_put(store,
+				     &(struct store_value_item){
+					     .id = i, .text = "i", .class = "c", .words = i });
+	for (uint32_t i = 1; i <= STACKS; i++) {
+		struct location_id location = { i };
+
+		store_value_put(store, &(struct store_value){ .id = STACKS + 1 - i,
+							      .location = location,
+							      .caller.v = i % 2 ? i : 0,
+							      .item = 1 + i % 3,
+							      .owner = i % 5 ? i : -1,
+							      .width = 1 + i % 64,
+							      .total = 2 * i,
+							      .runs = i,
+							      .has_moments = i % 3,
+							      .minimum = -1,
+							      .maximum = i,
+							      .mean = i * 0.5,
+							      .list = list,
+							      .list_size = i * 2 });
+		store_value_name_put(store, (uint64_t)i << 57, location, "[heap]");
+		store_parameter_put(store, &(struct store_parameter){ .symbol.v = i,
+								      .argument = i % 6,
+								      .name = "n",
+								      .type = "int",
+								      .encoding = "signed",
+								      .size = 4 });
+	}
+	store_run_end_set(store, "length", "", "reached the length", 5);
+	store_run_end_set(store, "unknown", "cpuid", "unknown", 6);
+	store_run_loss_set(store, "nested", "nested", 5);
+}
+
 /* Some of everything, on enough pages that trees have inner nodes. */
 static void rows_put(struct store *store)
 {
@@ -117,6 +155,7 @@ static void rows_put(struct store *store)
 	}
 	store_loss_set(store, "nested", "nested", 5);
 	store_stack_end_set(store, "complete", "walked to its root", 5);
+	values_put(store);
 }
 
 static void sql_run(const char *sql)
@@ -212,12 +251,51 @@ static void assert_tasks_valid(const struct profile *p)
 	}
 }
 
+static void assert_values_valid(const struct profile *p)
+{
+	for (size_t i = 1; i < p->value_item_count; i++) {
+		assert_text(p->value_items[i].text);
+		assert_text(p->value_items[i].class);
+		assert_in_range(p->value_items[i].words, 0, STORE_VALUE_WORDS_MAX);
+	}
+	for (size_t i = 0; i < p->value_count; i++) {
+		const struct profile_value *value = &p->values[i];
+
+		assert_in_range(value->location, 1, p->location_count - 1);
+		assert_true(value->caller < p->location_count);
+		assert_in_range(value->item, 1, p->value_item_count - 1);
+		assert_in_range(p->value_items[value->item].words, 1, STORE_VALUE_WORDS_MAX);
+		assert_in_range(value->width, 1, 64);
+		assert_true(value->owner >= -1 && value->owner <= UINT32_MAX);
+		assert_true(value->list && value->list_size <= STORE_VALUE_LIST_MAX);
+		assert_true(i == 0 || value[-1].location <= value->location);
+		assert_true(value->minimum <= value->maximum && value->squares >= 0);
+	}
+	for (size_t i = 0; i < p->run_end_count; i++) {
+		assert_text(p->run_ends[i].reason);
+		assert_text(p->run_ends[i].mnemonic);
+		assert_text(p->run_ends[i].text);
+		assert_true(i == 0 || p->run_ends[i - 1].count >= p->run_ends[i].count);
+	}
+	for (size_t i = 0; i < p->value_name_count; i++) {
+		assert_text(p->value_names[i].text);
+		assert_true(p->value_names[i].location < p->location_count);
+		assert_true(i == 0 || p->value_names[i - 1].value < p->value_names[i].value);
+	}
+	for (size_t i = 0; i < p->parameter_count; i++) {
+		assert_in_range(p->parameters[i].symbol, 1, p->symbol_count - 1);
+		assert_true(p->parameters[i].argument < STORE_ARGUMENTS);
+		assert_text(p->parameters[i].encoding);
+	}
+}
+
 static void assert_valid(const struct profile *p)
 {
 	uint64_t kept = 0, lost = 0;
 
 	assert_names_valid(p);
 	assert_tasks_valid(p);
+	assert_values_valid(p);
 	for (size_t i = 1; i < p->stack_count; i++) {
 		assert_true(p->stacks[i].parent < i);
 		assert_in_range(p->stacks[i].location, 1, p->location_count - 1);
@@ -253,6 +331,7 @@ static void good_profile_is_valid(void **state)
 	assert_int_equal(p->sample_count, STACKS);
 	assert_int_equal(p->kept, KEPT + STACKS);
 	assert_int_equal(p->seen, p->kept + 5);
+	assert_true(p->value_count == STACKS && p->value_name_count == STACKS);
 	profile_destroy(p);
 }
 

@@ -27,6 +27,7 @@ enum { STACKS = 40, PATCH_SIZE = 4 };
 static char path[64];
 static uint8_t *good, *bad;
 static size_t good_size;
+static volatile uint8_t list_sum; /* reads each byte of each list */
 
 static void path_remove(void)
 {
@@ -37,6 +38,42 @@ static void must(bool ok)
 {
 	if (!ok)
 		abort();
+}
+
+static void values_put(struct store *store, uint32_t i)
+{
+	static const uint8_t list[STACKS] = { 1 };
+	struct location_id location = { i };
+
+	store_value_put(store, &(struct store_value){ .id = STACKS + 1 - i,
+						      .location = location,
+						      .caller.v = i % 2 ? i : 0,
+						      .item = 1 + i % 2,
+						      .owner = i % 3 ? i : -1,
+						      .width = i,
+						      .total = 2 * i,
+						      .runs = i,
+						      .has_moments = i % 2,
+						      .maximum = i,
+						      .list = list,
+						      .list_size = i });
+	store_value_name_put(store, (uint64_t)i << 58, location, "[heap]");
+	store_parameter_put(store, &(struct store_parameter){ .symbol.v = i,
+							      .argument = i % STORE_ARGUMENTS,
+							      .name = "n",
+							      .type = "int",
+							      .encoding = "signed" });
+}
+
+static void runs_put(struct store *store)
+{
+	store_value_item_put(store, &(struct store_value_item){
+					    .id = 1, .text = "a", .class = "run", .words = 1 });
+	store_value_item_put(store, &(struct store_value_item){
+					    .id = 2, .text = "b", .class = "entry", .words = 8 });
+	store_run_end_set(store, "length", "", "reached the length", 1);
+	store_run_end_set(store, "unknown", "cpuid", "unknown", 2);
+	store_run_loss_set(store, "nested", "nested", 1);
 }
 
 static void rows_put(struct store *store)
@@ -61,7 +98,9 @@ static void rows_put(struct store *store)
 		store_stack_put(store, (struct stack_id){ i }, (struct stack_id){ i / 2 },
 				location);
 		store_samples_add(store, (struct thread_id){ i }, (struct stack_id){ i }, i, i);
+		values_put(store, i);
 	}
+	runs_put(store);
 	store_loss_set(store, "nested", "nested", 1);
 	store_stack_end_set(store, "complete", "complete", 1);
 }
@@ -133,9 +172,43 @@ static void names_check(const struct profile *p)
 			     p->frame_count);
 }
 
+static void value_check(const struct profile *p, const struct profile_value *value)
+{
+	must(value->location && value->location < p->location_count);
+	must(value->caller < p->location_count);
+	must(value->item && value->item < p->value_item_count);
+	must(p->value_items[value->item].words >= 1 && p->value_items[value->item].words <= 8);
+	must(value->width >= 1 && value->width <= 64);
+	must(value->total <= INT64_MAX && value->runs <= INT64_MAX);
+	must(value->owner >= -1 && value->owner <= UINT32_MAX);
+	must(value->minimum <= value->maximum && value->squares >= 0);
+	must(value->list && value->list_size <= STORE_VALUE_LIST_MAX);
+	for (size_t i = 0; i < value->list_size; i++)
+		list_sum += value->list[i];
+}
+
+static void values_check(const struct profile *p)
+{
+	for (size_t i = 0; i < p->value_count; i++) {
+		value_check(p, &p->values[i]);
+		must(i == 0 || p->values[i - 1].location <= p->values[i].location);
+	}
+	for (size_t i = 0; i < p->value_item_count; i++)
+		must(p->value_items[i].text && p->value_items[i].class);
+	for (size_t i = 0; i < p->run_end_count; i++)
+		must(p->run_ends[i].reason && p->run_ends[i].mnemonic && p->run_ends[i].text);
+	for (size_t i = 0; i < p->value_name_count; i++)
+		must(p->value_names[i].location < p->location_count && p->value_names[i].text &&
+		     (i == 0 || p->value_names[i - 1].value < p->value_names[i].value));
+	for (size_t i = 0; i < p->parameter_count; i++)
+		must(p->parameters[i].symbol && p->parameters[i].symbol < p->symbol_count &&
+		     p->parameters[i].argument < STORE_ARGUMENTS && p->parameters[i].name);
+}
+
 static void profile_check(const struct profile *p)
 {
 	names_check(p);
+	values_check(p);
 	for (size_t i = 0; i < p->thread_count; i++)
 		must(p->threads[i].process < p->process_count && p->threads[i].comm);
 	for (size_t i = 0; i < p->process_count; i++)
