@@ -296,8 +296,7 @@ static void lift_instruction(struct lifter *l)
 	struct lift_rule rule = lift_rule_get(l->insn->mnemonic);
 
 	l->temps = 0;
-	if (rule.lift &&
-	    !(rule.lift == lift_string && l->insn->meta.category != ZYDIS_CATEGORY_STRINGOP))
+	if (rule.lift)
 		rule.lift(l, rule.arg);
 	else
 		lift_unruled(l);

@@ -137,6 +137,13 @@ static bool opaque_memory(struct lifter *l, const ZydisDecodedOperand *operand)
 	return true;
 }
 
+static void opaque_vector(struct lifter *l, unsigned number)
+{
+	if (number < 16)
+		lift_emit(l, (struct uop){
+				     .op = UOP_OP_FORGET, .size = 16, .dst = UOP_XMM0 + number });
+}
+
 static bool opaque_register(struct lifter *l, const ZydisDecodedOperand *operand)
 {
 	ZydisRegisterClass class = ZydisRegisterGetClass(operand->reg.value);
@@ -151,6 +158,11 @@ static bool opaque_register(struct lifter *l, const ZydisDecodedOperand *operand
 					   .dst = lift_gpr(operand->reg.value) });
 		return true;
 	}
+	if (class == ZYDIS_REGCLASS_XMM || class == ZYDIS_REGCLASS_YMM ||
+	    class == ZYDIS_REGCLASS_ZMM) {
+		opaque_vector(l, ZydisRegisterGetId(operand->reg.value));
+		return true;
+	}
 	return class != ZYDIS_REGCLASS_SEGMENT && class != ZYDIS_REGCLASS_IP;
 }
 
@@ -159,9 +171,9 @@ void lift_opaque(struct lifter *l, unsigned arg)
 	const ZydisAccessedFlags *flags = l->insn->cpu_flags;
 	unsigned changed = flags ? flags->modified | flags->set_0 | flags->set_1 | flags->undefined
 				 : 0;
+	unsigned before = l->block->count;
 	bool clear = true;
 
-	lift_nop(l, 0);
 	/* Addresses first: a register may be both in an address and written. */
 	for (int i = 0; i < l->insn->operand_count; i++)
 		if (l->operands[i].type == ZYDIS_OPERAND_TYPE_MEMORY)
@@ -169,11 +181,13 @@ void lift_opaque(struct lifter *l, unsigned arg)
 	for (int i = 0; i < l->insn->operand_count; i++)
 		if (l->operands[i].type == ZYDIS_OPERAND_TYPE_REGISTER)
 			clear &= opaque_register(l, &l->operands[i]);
+	/* All of them: what Zydis says about those that vtestps and vtestpd clear is wrong. */
 	if (changed & UOP_STATUS)
-		lift_emit(l,
-			  (struct uop){ .op = UOP_OP_FORGET_FLAGS, .imm = changed & UOP_STATUS });
+		lift_emit(l, (struct uop){ .op = UOP_OP_FORGET_FLAGS, .imm = UOP_STATUS });
 	if (!clear)
 		lift_give_up(l, UOP_END_UNSUPPORTED);
+	if (l->block->count == before)
+		lift_nop(l, 0);
 }
 
 void lift_unruled(struct lifter *l)

@@ -50,6 +50,11 @@ struct lift_rule {
 
 enum {
 	LIFT_SET = 1 << 16, /* with a flag, for lift_flag() */
+	LIFT_HIGH = 1, /* a half, */
+	LIFT_SECOND = 2, /* a source operand, and */
+	LIFT_TO_HIGH =
+		2, /* how far that is shifted for the high half of the destination: lift_vector_halves() */
+	LIFT_STORE_HIGH = 1 << 8, /* lift_vector_half() */
 };
 
 /* The rule of a mnemonic; its function is NULL where there is none. */
@@ -107,6 +112,9 @@ lift_fn lift_shift, lift_shift_double, lift_shift_quiet, lift_multiply, lift_mul
 lift_fn lift_branch, lift_branch_count, lift_loop, lift_jmp, lift_call, lift_ret, lift_push,
 	lift_pop, lift_leave, lift_enter, lift_setcc, lift_cmov, lift_push_flags, lift_pop_flags,
 	lift_lahf, lift_sahf, lift_flag, lift_flip_carry, lift_end;
+/* lift_vector.c */
+lift_fn lift_vector_move, lift_vector_low, lift_vector_scalar, lift_vector_halves, lift_vector_half,
+	lift_vector_logic, lift_vector_equal, lift_movsd, lift_cmpsd;
 /* lift_other.c */
 lift_fn lift_string, lift_opaque, lift_base_read, lift_base_write;
 /* An instruction without a rule: opaque if it is known to do nothing but what its operands say. */

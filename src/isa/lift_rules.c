@@ -2,6 +2,16 @@
 /* Which function lifts which mnemonic, and its argument. */
 #include "isa/lift_private.h"
 
+/* Which half of which source each half becomes. */
+enum {
+	LIFT_LOW_LOW = LIFT_SECOND << LIFT_TO_HIGH,
+	LIFT_HIGH_HIGH = LIFT_HIGH | (LIFT_SECOND | LIFT_HIGH) << LIFT_TO_HIGH,
+	LIFT_OTHER_HIGH = LIFT_SECOND | LIFT_HIGH | LIFT_HIGH << LIFT_TO_HIGH,
+	LIFT_TWICE = LIFT_SECOND | LIFT_SECOND << LIFT_TO_HIGH,
+	LIFT_LOAD_LOW = LIFT_SECOND | LIFT_HIGH << LIFT_TO_HIGH,
+	LIFT_LOAD_HIGH = LIFT_SECOND << LIFT_TO_HIGH | LIFT_STORE_HIGH,
+};
+
 /* Columns: Zydis mnemonic, function, argument. */
 #define LIFT_RULES(X)                                                                              \
 	/* moves */                                                                                \
@@ -158,11 +168,11 @@
 	/* strings; the argument is the size of an element */                                      \
 	X(MOVSB, lift_string, 1)                                                                   \
 	X(MOVSW, lift_string, 2)                                                                   \
-	X(MOVSD, lift_string, 4)                                                                   \
+	X(MOVSD, lift_movsd, 0)                                                                    \
 	X(MOVSQ, lift_string, 8)                                                                   \
 	X(CMPSB, lift_string, 1)                                                                   \
 	X(CMPSW, lift_string, 2)                                                                   \
-	X(CMPSD, lift_string, 4)                                                                   \
+	X(CMPSD, lift_cmpsd, 0)                                                                    \
 	X(CMPSQ, lift_string, 8)                                                                   \
 	X(STOSB, lift_string, 1)                                                                   \
 	X(STOSW, lift_string, 2)                                                                   \
@@ -176,6 +186,106 @@
 	X(SCASW, lift_string, 2)                                                                   \
 	X(SCASD, lift_string, 4)                                                                   \
 	X(SCASQ, lift_string, 8)                                                                   \
+	/* vectors of 128 bits */                                                                  \
+	X(MOVAPS, lift_vector_move, 0)                                                             \
+	X(MOVUPS, lift_vector_move, 0)                                                             \
+	X(MOVAPD, lift_vector_move, 0)                                                             \
+	X(MOVUPD, lift_vector_move, 0)                                                             \
+	X(MOVDQA, lift_vector_move, 0)                                                             \
+	X(MOVDQU, lift_vector_move, 0)                                                             \
+	X(LDDQU, lift_vector_move, 0)                                                              \
+	X(MOVNTDQA, lift_vector_move, 0)                                                           \
+	X(MOVNTPS, lift_vector_move, 0)                                                            \
+	X(MOVNTPD, lift_vector_move, 0)                                                            \
+	X(MOVNTDQ, lift_vector_move, 0)                                                            \
+	X(VMOVAPS, lift_vector_move, 0)                                                            \
+	X(VMOVUPS, lift_vector_move, 0)                                                            \
+	X(VMOVAPD, lift_vector_move, 0)                                                            \
+	X(VMOVUPD, lift_vector_move, 0)                                                            \
+	X(VMOVDQA, lift_vector_move, 0)                                                            \
+	X(VMOVDQU, lift_vector_move, 0)                                                            \
+	X(VLDDQU, lift_vector_move, 0)                                                             \
+	X(VMOVNTDQA, lift_vector_move, 0)                                                          \
+	X(VMOVNTPS, lift_vector_move, 0)                                                           \
+	X(VMOVNTPD, lift_vector_move, 0)                                                           \
+	X(VMOVNTDQ, lift_vector_move, 0)                                                           \
+	X(VMOVDQA32, lift_vector_move, 0)                                                          \
+	X(VMOVDQA64, lift_vector_move, 0)                                                          \
+	X(VMOVDQU8, lift_vector_move, 0)                                                           \
+	X(VMOVDQU16, lift_vector_move, 0)                                                          \
+	X(VMOVDQU32, lift_vector_move, 0)                                                          \
+	X(VMOVDQU64, lift_vector_move, 0)                                                          \
+	X(MOVD, lift_vector_low, 4)                                                                \
+	X(VMOVD, lift_vector_low, 4)                                                               \
+	X(MOVQ, lift_vector_low, 8)                                                                \
+	X(VMOVQ, lift_vector_low, 8)                                                               \
+	X(MOVSS, lift_vector_scalar, 4)                                                            \
+	X(VMOVSS, lift_vector_scalar, 4)                                                           \
+	X(MOVNTSS, lift_vector_scalar, 4)                                                          \
+	X(VMOVSD, lift_vector_scalar, 8)                                                           \
+	X(MOVNTSD, lift_vector_scalar, 8)                                                          \
+	X(MOVLPS, lift_vector_half, LIFT_LOAD_LOW)                                                 \
+	X(MOVLPD, lift_vector_half, LIFT_LOAD_LOW)                                                 \
+	X(VMOVLPS, lift_vector_half, LIFT_LOAD_LOW)                                                \
+	X(VMOVLPD, lift_vector_half, LIFT_LOAD_LOW)                                                \
+	X(MOVHPS, lift_vector_half, LIFT_LOAD_HIGH)                                                \
+	X(MOVHPD, lift_vector_half, LIFT_LOAD_HIGH)                                                \
+	X(VMOVHPS, lift_vector_half, LIFT_LOAD_HIGH)                                               \
+	X(VMOVHPD, lift_vector_half, LIFT_LOAD_HIGH)                                               \
+	X(MOVLHPS, lift_vector_halves, LIFT_LOW_LOW)                                               \
+	X(VMOVLHPS, lift_vector_halves, LIFT_LOW_LOW)                                              \
+	X(UNPCKLPD, lift_vector_halves, LIFT_LOW_LOW)                                              \
+	X(VUNPCKLPD, lift_vector_halves, LIFT_LOW_LOW)                                             \
+	X(PUNPCKLQDQ, lift_vector_halves, LIFT_LOW_LOW)                                            \
+	X(VPUNPCKLQDQ, lift_vector_halves, LIFT_LOW_LOW)                                           \
+	X(UNPCKHPD, lift_vector_halves, LIFT_HIGH_HIGH)                                            \
+	X(VUNPCKHPD, lift_vector_halves, LIFT_HIGH_HIGH)                                           \
+	X(PUNPCKHQDQ, lift_vector_halves, LIFT_HIGH_HIGH)                                          \
+	X(VPUNPCKHQDQ, lift_vector_halves, LIFT_HIGH_HIGH)                                         \
+	X(MOVHLPS, lift_vector_halves, LIFT_OTHER_HIGH)                                            \
+	X(VMOVHLPS, lift_vector_halves, LIFT_OTHER_HIGH)                                           \
+	X(MOVDDUP, lift_vector_halves, LIFT_TWICE)                                                 \
+	X(VMOVDDUP, lift_vector_halves, LIFT_TWICE)                                                \
+	X(PAND, lift_vector_logic, UOP_OP_AND)                                                     \
+	X(ANDPS, lift_vector_logic, UOP_OP_AND)                                                    \
+	X(ANDPD, lift_vector_logic, UOP_OP_AND)                                                    \
+	X(VPAND, lift_vector_logic, UOP_OP_AND)                                                    \
+	X(VPANDD, lift_vector_logic, UOP_OP_AND)                                                   \
+	X(VPANDQ, lift_vector_logic, UOP_OP_AND)                                                   \
+	X(VANDPS, lift_vector_logic, UOP_OP_AND)                                                   \
+	X(VANDPD, lift_vector_logic, UOP_OP_AND)                                                   \
+	X(POR, lift_vector_logic, UOP_OP_OR)                                                       \
+	X(ORPS, lift_vector_logic, UOP_OP_OR)                                                      \
+	X(ORPD, lift_vector_logic, UOP_OP_OR)                                                      \
+	X(VPOR, lift_vector_logic, UOP_OP_OR)                                                      \
+	X(VPORD, lift_vector_logic, UOP_OP_OR)                                                     \
+	X(VPORQ, lift_vector_logic, UOP_OP_OR)                                                     \
+	X(VORPS, lift_vector_logic, UOP_OP_OR)                                                     \
+	X(VORPD, lift_vector_logic, UOP_OP_OR)                                                     \
+	X(PXOR, lift_vector_logic, UOP_OP_XOR)                                                     \
+	X(XORPS, lift_vector_logic, UOP_OP_XOR)                                                    \
+	X(XORPD, lift_vector_logic, UOP_OP_XOR)                                                    \
+	X(VPXOR, lift_vector_logic, UOP_OP_XOR)                                                    \
+	X(VPXORD, lift_vector_logic, UOP_OP_XOR)                                                   \
+	X(VPXORQ, lift_vector_logic, UOP_OP_XOR)                                                   \
+	X(VXORPS, lift_vector_logic, UOP_OP_XOR)                                                   \
+	X(VXORPD, lift_vector_logic, UOP_OP_XOR)                                                   \
+	X(PANDN, lift_vector_logic, UOP_OP_ANDN)                                                   \
+	X(ANDNPS, lift_vector_logic, UOP_OP_ANDN)                                                  \
+	X(ANDNPD, lift_vector_logic, UOP_OP_ANDN)                                                  \
+	X(VPANDN, lift_vector_logic, UOP_OP_ANDN)                                                  \
+	X(VPANDND, lift_vector_logic, UOP_OP_ANDN)                                                 \
+	X(VPANDNQ, lift_vector_logic, UOP_OP_ANDN)                                                 \
+	X(VANDNPS, lift_vector_logic, UOP_OP_ANDN)                                                 \
+	X(VANDNPD, lift_vector_logic, UOP_OP_ANDN)                                                 \
+	X(PCMPEQB, lift_vector_equal, 0)                                                           \
+	X(PCMPEQW, lift_vector_equal, 0)                                                           \
+	X(PCMPEQD, lift_vector_equal, 0)                                                           \
+	X(PCMPEQQ, lift_vector_equal, 0)                                                           \
+	X(VPCMPEQB, lift_vector_equal, 0)                                                          \
+	X(VPCMPEQW, lift_vector_equal, 0)                                                          \
+	X(VPCMPEQD, lift_vector_equal, 0)                                                          \
+	X(VPCMPEQQ, lift_vector_equal, 0)                                                          \
 	/* without an effect on registers or memory */                                             \
 	X(NOP, lift_nop, 0)                                                                        \
 	X(PAUSE, lift_pause, 0)                                                                    \
@@ -201,8 +311,8 @@
 	X(FWAIT, lift_nop, 0)                                                                      \
 	X(EMMS, lift_nop, 0)                                                                       \
 	X(VZEROUPPER, lift_nop, 0)                                                                 \
-	X(VZEROALL, lift_nop, 0)                                                                   \
-	X(TPAUSE, lift_nop, 0)                                                                     \
+	X(VZEROALL, lift_end, UOP_END_UNSUPPORTED)                                                 \
+	X(TPAUSE, lift_opaque, 0)                                                                  \
 	/* results that are not known */                                                           \
 	X(RDSSPD, lift_opaque, 0)                                                                  \
 	X(RDSSPQ, lift_opaque, 0)                                                                  \
@@ -211,6 +321,8 @@
 	X(CPUID, lift_opaque, 0)                                                                   \
 	X(XGETBV, lift_opaque, 0)                                                                  \
 	X(RDPMC, lift_end, UOP_END_PRIVILEGED)                                                     \
+	X(FXRSTOR, lift_end, UOP_END_UNSUPPORTED)                                                  \
+	X(FXRSTOR64, lift_end, UOP_END_UNSUPPORTED)                                                \
 	/* ends */                                                                                 \
 	X(SYSCALL, lift_end, UOP_END_SYSTEM)                                                       \
 	X(SYSENTER, lift_end, UOP_END_SYSTEM)                                                      \

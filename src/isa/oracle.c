@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ptrace.h>
 
 #include <Zydis/Zydis.h>
 
 #include "isa/oracle.h"
 
-/* Columns: number in struct uop_state, name in user_regs_struct. */
+/* Columns: number in enum uop_register, name in user_regs_struct. */
 #define GENERAL_REGISTERS(X)                                                                       \
 	X(0, rax)                                                                                  \
 	X(1, rcx)                                                                                  \
@@ -26,28 +28,64 @@
 	X(14, r14)                                                                                 \
 	X(15, r15)
 
-static const char *const register_names[16] = {
-#define X(number, name) [number] = #name,
-	GENERAL_REGISTERS(X)
-#undef X
-};
-
-static void registers_get(const struct user_regs_struct *regs, uint64_t ret[16])
+int oracle_registers_get(pid_t pid, struct oracle_registers *ret)
 {
-#define X(number, name) ret[number] = regs->name;
-	GENERAL_REGISTERS(X)
-#undef X
+	if (ptrace(PTRACE_GETREGS, pid, NULL, &ret->general) != 0 ||
+	    ptrace(PTRACE_GETFPREGS, pid, NULL, &ret->vector) != 0)
+		return -errno;
+	return 0;
 }
 
-void oracle_start(struct uop_machine *machine, const struct user_regs_struct *regs)
+int oracle_registers_set(pid_t pid, const struct oracle_registers *registers)
 {
-	uint64_t general[16];
+	struct oracle_registers copy = *registers;
 
-	uop_machine_start(machine, regs->rip, regs->eflags);
-	registers_get(regs, general);
-	memcpy(machine->state.regs, general, sizeof(general));
-	machine->state.regs[UOP_FS_BASE] = regs->fs_base;
-	machine->state.regs[UOP_GS_BASE] = regs->gs_base;
+	if (ptrace(PTRACE_SETREGS, pid, NULL, &copy.general) != 0 ||
+	    ptrace(PTRACE_SETFPREGS, pid, NULL, &copy.vector) != 0)
+		return -errno;
+	return 0;
+}
+
+/* In the numbering of enum uop_register. */
+static void registers_number(const struct oracle_registers *registers, uint64_t ret[UOP_REGISTERS])
+{
+	const struct user_regs_struct *general = &registers->general;
+
+#define X(number, name) ret[number] = general->name;
+	GENERAL_REGISTERS(X)
+#undef X
+	ret[UOP_FS_BASE] = general->fs_base;
+	ret[UOP_GS_BASE] = general->gs_base;
+	for (int i = 0; i < 16; i++) {
+		memcpy(&ret[UOP_XMM0 + i], &registers->vector.xmm_space[4 * i], 8);
+		memcpy(&ret[UOP_XMM0_HIGH + i], &registers->vector.xmm_space[4 * i + 2], 8);
+	}
+}
+
+static void register_name(unsigned number, char text[16])
+{
+	static const char *const names[UOP_REGISTERS] = {
+#define X(number, name) [number] = #name,
+		GENERAL_REGISTERS(X)
+#undef X
+			[UOP_FS_BASE] = "fs_base",
+		[UOP_GS_BASE] = "gs_base",
+	};
+
+	if (number >= UOP_XMM0)
+		snprintf(text, 16, "xmm%u %s", number % 16,
+			 number < UOP_XMM0_HIGH ? "low" : "high");
+	else
+		snprintf(text, 16, "%s", names[number]);
+}
+
+void oracle_start(struct uop_machine *machine, const struct oracle_registers *registers,
+		  bool with_vectors)
+{
+	uop_machine_start(machine, registers->general.rip, registers->general.eflags);
+	registers_number(registers, (uint64_t *)machine->state.regs);
+	if (with_vectors)
+		machine->state.unknown &= ~UOP_XMM_ALL;
 }
 
 void oracle_claim_take(struct uop_machine *machine, uint64_t pc, struct oracle_claim *ret)
@@ -56,35 +94,34 @@ void oracle_claim_take(struct uop_machine *machine, uint64_t pc, struct oracle_c
 	ret->next = machine->state.pc;
 	memcpy(ret->regs, machine->state.regs, sizeof(ret->regs));
 	ret->unknown = machine->state.unknown;
-	ret->fs_base = machine->state.regs[UOP_FS_BASE];
-	ret->gs_base = machine->state.regs[UOP_GS_BASE];
 	uop_machine_flags(machine, &ret->flags, &ret->flags_known);
 }
 
-bool oracle_claim_holds(const struct oracle_claim *claim, const struct user_regs_struct *regs,
+bool oracle_claim_holds(const struct oracle_claim *claim, const struct oracle_registers *registers,
 			char text[ORACLE_TEXT_MAX])
 {
-	uint32_t differ = (claim->flags ^ regs->eflags) & claim->flags_known;
-	uint64_t real[16];
+	const struct user_regs_struct *general = &registers->general;
+	uint32_t differ = (claim->flags ^ general->eflags) & claim->flags_known;
+	uint64_t real[UOP_REGISTERS];
 
-	registers_get(regs, real);
-	for (int i = 0; i < 16; i++) {
+	memcpy(real, claim->regs, sizeof(real));
+	registers_number(registers, real);
+	for (int i = 0; i < UOP_REGISTERS; i++) {
+		char name[16];
+
 		if (claim->unknown >> i & 1 || claim->regs[i] == real[i])
 			continue;
-		snprintf(text, ORACLE_TEXT_MAX, "%s is %" PRIx64 ", claimed %" PRIx64,
-			 register_names[i], real[i], claim->regs[i]);
+		register_name(i, name);
+		snprintf(text, ORACLE_TEXT_MAX, "%s is %" PRIx64 ", claimed %" PRIx64, name,
+			 real[i], claim->regs[i]);
 		return false;
 	}
-	if (claim->next != regs->rip)
-		snprintf(text, ORACLE_TEXT_MAX, "goes on at %llx, claimed %" PRIx64, regs->rip,
+	if (claim->next != general->rip)
+		snprintf(text, ORACLE_TEXT_MAX, "goes on at %llx, claimed %" PRIx64, general->rip,
 			 claim->next);
 	else if (differ)
 		snprintf(text, ORACLE_TEXT_MAX, "flags are %llx, claimed %x (%x of it known)",
-			 regs->eflags, claim->flags, claim->flags_known);
-	else if ((!(claim->unknown >> UOP_FS_BASE & 1) && claim->fs_base != regs->fs_base) ||
-		 (!(claim->unknown >> UOP_GS_BASE & 1) && claim->gs_base != regs->gs_base))
-		snprintf(text, ORACLE_TEXT_MAX, "bases are %llx %llx", regs->fs_base,
-			 regs->gs_base);
+			 general->eflags, claim->flags, claim->flags_known);
 	else
 		return true;
 	return false;

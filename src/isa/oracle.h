@@ -17,21 +17,30 @@ enum {
 struct oracle_claim {
 	uint64_t pc; /* of the instruction */
 	uint64_t next;
-	uint64_t regs[16];
+	uint64_t regs[UOP_REGISTERS];
 	uint64_t unknown;
 	uint32_t flags;
 	uint32_t flags_known;
-	uint64_t fs_base;
-	uint64_t gs_base;
 };
 
-/* Begins a run from the registers of a stopped thread. */
-void oracle_start(struct uop_machine *machine, const struct user_regs_struct *regs);
+/* All registers of a stopped thread. */
+struct oracle_registers {
+	struct user_regs_struct general;
+	struct user_fpregs_struct vector;
+};
+
+/* 0 or a negative errno. */
+int oracle_registers_get(pid_t pid, struct oracle_registers *ret);
+int oracle_registers_set(pid_t pid, const struct oracle_registers *registers);
+
+/* Begins a run from the registers of a stopped thread; the vector registers unknown if so wanted. */
+void oracle_start(struct uop_machine *machine, const struct oracle_registers *registers,
+		  bool with_vectors);
 
 void oracle_claim_take(struct uop_machine *machine, uint64_t pc, struct oracle_claim *ret);
 
 /* Whether the processor agrees; if not, text says in what not. */
-bool oracle_claim_holds(const struct oracle_claim *claim, const struct user_regs_struct *regs,
+bool oracle_claim_holds(const struct oracle_claim *claim, const struct oracle_registers *registers,
 			char text[ORACLE_TEXT_MAX]);
 
 /* "pc: bytes  mnemonic" for messages. */

@@ -137,7 +137,7 @@ static int wait_stop(struct tracee *tracee)
 }
 
 /* One instruction of the program; false if something else than it happened. */
-static bool step(struct tracee *tracee, struct user_regs_struct *ret)
+static bool step(struct tracee *tracee, struct oracle_registers *ret)
 {
 	int signal;
 
@@ -150,13 +150,13 @@ static bool step(struct tracee *tracee, struct user_regs_struct *ret)
 		wait_stop(tracee);
 		return false;
 	}
-	return ptrace(PTRACE_GETREGS, tracee->pid, NULL, ret) == 0;
+	return oracle_registers_get(tracee->pid, ret) == 0;
 }
 
 /* Within a system call the registers are not yet those that the program will see. */
 static void leave_kernel(struct tracee *tracee)
 {
-	struct user_regs_struct regs;
+	struct oracle_registers regs;
 
 	if (!tracee->ended)
 		step(tracee, &regs);
@@ -246,14 +246,14 @@ static bool stores_hold(struct tracee *tracee, const struct prediction *predicti
 static bool verify(struct tracee *tracee, const struct prediction *prediction)
 {
 	char what[ORACLE_TEXT_MAX], where[ORACLE_TEXT_MAX];
-	struct user_regs_struct regs;
+	struct oracle_registers regs;
 	uint8_t code[16] = { 0 };
 	int steps = 0;
 
 	do {
 		if (!step(tracee, &regs))
 			return false;
-	} while (regs.rip == prediction->claim.pc &&
+	} while (regs.general.rip == prediction->claim.pc &&
 		 prediction->claim.next != prediction->claim.pc && ++steps < STRING_STEPS_MAX);
 	tracee->tally.compared++;
 	if (oracle_claim_holds(&prediction->claim, &regs, what) &&
@@ -274,15 +274,15 @@ static bool verify(struct tracee *tracee, const struct prediction *prediction)
 static bool compare_run(struct tracee *tracee)
 {
 	struct prediction predictions[AHEAD_MAX];
-	struct user_regs_struct regs;
+	struct oracle_registers regs;
 	int count;
 
-	if (ptrace(PTRACE_GETREGS, tracee->pid, NULL, &regs) != 0) {
+	if (oracle_registers_get(tracee->pid, &regs) < 0) {
 		tracee->ended = true;
 		return false;
 	}
 	tracee->machine->bias = tracee->tally.runs & 1 ? BIAS : 0;
-	oracle_start(tracee->machine, &regs);
+	oracle_start(tracee->machine, &regs, tracee->tally.runs & 2);
 	tracee->tally.runs++;
 	count = predict(tracee, predictions);
 	tracee->tally.misses += tracee->machine->state.misses;
@@ -292,7 +292,7 @@ static bool compare_run(struct tracee *tracee)
 	if (count == ahead)
 		return true;
 	step(tracee, &regs);
-	return !tracee->ended && regs.rip != tracee->machine->give_up_pc;
+	return !tracee->ended && regs.general.rip != tracee->machine->give_up_pc;
 }
 
 static void compare_program(struct tracee *tracee, char *const *command, uint64_t wanted)

@@ -126,6 +126,7 @@ void uop_machine_start(struct uop_machine *machine, uint64_t pc, uint64_t rflags
 	machine->state =
 		(struct uop_state){ .pc = pc, .flags = rflags, .flags_known = UOP_STATUS | UOP_DF };
 	machine->state.regs[UOP_BIAS] = machine->bias;
+	machine->state.unknown = UOP_XMM_ALL;
 	machine->instructions = 0;
 	machine->give_up_pc = 0;
 	machine->give_up_mnemonic = 0;

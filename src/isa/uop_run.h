@@ -65,7 +65,7 @@ struct uop_machine {
 struct uop_machine *uop_machine_create(uop_read_fn *read, void *context);
 void uop_machine_destroy(struct uop_machine *machine);
 
-/* Begins a run: registers are 0 and known, the overlay is empty. Translated blocks are kept. */
+/* Begins a run: vector registers are unknown, other registers 0 and known, the overlay is empty. Translated blocks are kept. */
 void uop_machine_start(struct uop_machine *machine, uint64_t pc, uint64_t rflags);
 
 /* Runs one instruction: UOP_END_NONE, or why it could not. */

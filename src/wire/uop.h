@@ -38,6 +38,9 @@ enum uop_register {
 	UOP_NONE = 0xff,
 };
 
+/* Bits of the vector registers in struct uop_state's unknown. The kernel cannot tell us their values. */
+#define UOP_XMM_ALL (~0ull << UOP_XMM0)
+
 /* What an operation reads and does beside its operands; a column of UOPS. */
 enum uop_trait {
 	UOP_READS_A = 1,
@@ -146,7 +149,7 @@ enum uop_flag {
 
 struct uop {
 	wire_u8 op; /* enum uop_op */
-	wire_u8 size; /* bytes operated on: 1, 2, 4, 8; vector accesses up to 64 */
+	wire_u8 size; /* bytes operated on: 1, 2, 4, 8; vector accesses up to 64; FORGET 16: both halves */
 	wire_u8 dst;
 	wire_u8 a;
 	wire_u8 b;
@@ -172,6 +175,7 @@ _Static_assert(sizeof(struct uop) == 16, "read by BPF");
 	X(UNKNOWN_BRANCH, "unknown_branch", "branch on a value that is not known")                 \
 	X(STRING_LONG, "string_long", "string instruction with too many repetitions")              \
 	X(OVERLAY_FULL, "overlay_full", "more stores than the overlay holds")                      \
+	X(LOG_FULL, "log_full", "more loads than a record holds")                                  \
 	X(BLOCK_MISSING, "block_missing", "code not translated yet")                               \
 	X(BLOCK_STALE, "block_stale", "code changed since its translation")                        \
 	X(CODE_UNREADABLE, "code_unreadable", "code was not present")                              \

@@ -565,6 +565,9 @@ UOP_INLINE int uop_compute(struct uop_state *state, struct uop_eval *e, const st
 		return 0;
 	case UOP_OP_FORGET:
 		e->unknown = 1;
+		if (uop->size == 16)
+			state->unknown |= 1ull << ((uop->dst + UOP_XMM0_HIGH - UOP_XMM0) &
+						   (UOP_REGISTERS - 1));
 		return 0;
 	case UOP_OP_ADD:
 		e->result = (e->a + e->b) & e->mask;
