@@ -99,7 +99,7 @@ static void values_put(struct store *store)
 							      .location = location,
 							      .caller.v = i % 2 ? i : 0,
 							      .item = 1 + i % 3,
-							      .owner = i % 5 ? i : -1,
+							      .owner = i % 5 ? (int64_t)i : -1,
 							      .width = 1 + i % 64,
 							      .total = 2 * i,
 							      .runs = i,

@@ -49,7 +49,7 @@ static void values_put(struct store *store, uint32_t i)
 						      .location = location,
 						      .caller.v = i % 2 ? i : 0,
 						      .item = 1 + i % 2,
-						      .owner = i % 3 ? i : -1,
+						      .owner = i % 3 ? (int64_t)i : -1,
 						      .width = i,
 						      .total = 2 * i,
 						      .runs = i,
