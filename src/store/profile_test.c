@@ -109,7 +109,7 @@ static void values_put(struct store *store)
 							      .mean = i * 0.5,
 							      .list = list,
 							      .list_size = i * 2 });
-		store_value_name_put(store, (uint64_t)i << 57, location, "[heap]");
+		store_value_name_put(store, (uint64_t)i << 56, location, "[heap]");
 		store_parameter_put(store, &(struct store_parameter){ .symbol.v = i,
 								      .argument = i % 6,
 								      .name = "n",
