@@ -4,13 +4,13 @@
  * tests and benches that need a large one without recording for an hour.
  *
  *	make_profile -o FILE [--seconds N] [--hz N] [--cpus N] [--processes N] [--stacks N]
- *		     [--symbols N] [--seed N]
+ *		     [--symbols N] [--values N] [--seed N]
  *
  * Stacks are grown like branches: a new one leaves an older one of the same process at a random
  * depth and goes its own way to a depth between 10 and 60. Each call site calls one function. How
  * often a stack is sampled follows Zipf's law. As in a recording, a stack gets its ids when it is
  * sampled first, samples come in ten rounds a second, each half second ends with a commit, and
- * names come last.
+ * names come last. With --values, N sites have a list of what was computed there.
  *
  * The last line tells what the store cost: CPU time in its calls, bytes given to write(), time to
  * finish, and by how much the process grew while it recorded (all tables of its own are made
@@ -29,6 +29,8 @@
 #include "base/err.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "profile/hotlist.h"
+#include "profile/valuefn.h"
 #include "store/store.h"
 
 enum {
@@ -42,12 +44,15 @@ enum {
 	ROUNDS_PER_SECOND = 10,
 	ROUNDS_PER_COMMIT = 5,
 	LOST_EVERY = 5000, /* samples per lost one */
+	VALUES_PER_SITE = 200,
+	VALUES_PER_RUN = 4, /* at one site */
+	RUN_LENGTH = 64,
 	WALL_START = 1700000000, /* s */
 };
 
 struct options {
 	const char *path;
-	uint64_t seconds, hz, cpus, processes, stacks, symbols, seed;
+	uint64_t seconds, hz, cpus, processes, stacks, symbols, values, seed;
 };
 
 /* What the store took for it. */
@@ -496,6 +501,80 @@ static void names_put(struct maker *maker)
 	or_fail(store_commit(maker->store));
 }
 
+static void value_put(struct maker *maker, uint32_t id)
+{
+	uint8_t bytes[HOTLIST_BLOB_MAX];
+	struct moments moments = {};
+	struct hotlist list;
+
+	or_fail(hotlist_init(&list, &(struct hotlist_config){ .seed = id }));
+	for (int i = 0; i < VALUES_PER_SITE; i++) {
+		uint64_t value = random_next(maker) >> 32 >> random_below(maker, 32);
+
+		hotlist_add(&list, &value);
+		moments_add(&moments, (int64_t)value);
+	}
+	or_fail(store_value_put(
+		maker->store,
+		&(struct store_value){
+			.id = id,
+			.location.v = 1 + id % maker->location_count,
+			.caller.v = id % 2 ? 0 : 1 + random_below(maker, maker->location_count),
+			.item = 2 - id % 2,
+			.owner = 1000,
+			.width = 64,
+			.total = list.total,
+			.runs = VALUES_PER_SITE / VALUES_PER_RUN,
+			.has_moments = true,
+			.minimum = moments.min,
+			.maximum = moments.max,
+			.mean = moments.mean,
+			.squares = moments.squares,
+			.list = bytes,
+			.list_size = hotlist_encode(&list, bytes) }));
+	hotlist_deinit(&list);
+}
+
+static void runs_put(struct maker *maker)
+{
+	uint64_t kept = maker->options.values * (VALUES_PER_SITE / VALUES_PER_RUN) / RUN_LENGTH;
+
+	or_fail(store_meta_set(maker->store, "values", "result,arg0@caller"));
+	or_fail(store_meta_set_u64(maker->store, "run_length", RUN_LENGTH));
+	or_fail(store_meta_set_u64(maker->store, "runs_seen", kept + kept / 100));
+	or_fail(store_meta_set_u64(maker->store, "runs_kept", kept));
+	or_fail(store_run_loss_set(maker->store, "ring_full", "ring to the collector was full",
+				   kept / 100));
+	or_fail(store_run_end_set(maker->store, "length", "", "reached the run length",
+				  kept - kept / 10));
+	or_fail(store_run_end_set(maker->store, "unknown", "syscall", "instruction is not modelled",
+				  kept / 10));
+}
+
+static void values_put(struct maker *maker)
+{
+	if (!maker->options.values)
+		return;
+	or_fail(store_value_item_put(
+		maker->store,
+		&(struct store_value_item){
+			.id = 1, .text = "result", .class = "instruction", .words = 1 }));
+	or_fail(store_value_item_put(
+		maker->store,
+		&(struct store_value_item){
+			.id = 2, .text = "arg0@caller", .class = "entry", .words = 1 }));
+	for (uint32_t i = 1; i <= maker->options.values; i++)
+		value_put(maker, i);
+	runs_put(maker);
+	or_fail(store_value_name_put(maker->store, 0, (struct location_id){ 0 }, "[null]"));
+	or_fail(store_parameter_put(maker->store, &(struct store_parameter){ .symbol.v = 1,
+									     .name = "count",
+									     .type = "int",
+									     .encoding = "signed",
+									     .size = 4 }));
+	or_fail(store_commit(maker->store));
+}
+
 static void meta_put(struct maker *maker)
 {
 	or_fail(store_meta_set(maker->store, "command", "make_profile"));
@@ -506,19 +585,24 @@ static void meta_put(struct maker *maker)
 static void options_parse(int argc, char **argv, struct options *ret)
 {
 	static const struct option longs[] = {
-		{ "seconds", 1, NULL, 's' }, { "hz", 1, NULL, 'F' },
-		{ "cpus", 1, NULL, 'C' },    { "processes", 1, NULL, 'p' },
-		{ "stacks", 1, NULL, 'n' },  { "symbols", 1, NULL, 'y' },
-		{ "seed", 1, NULL, 'r' },    {},
+		{ "seconds", 1, NULL, 's' },
+		{ "hz", 1, NULL, 'F' },
+		{ "cpus", 1, NULL, 'C' },
+		{ "processes", 1, NULL, 'p' },
+		{ "stacks", 1, NULL, 'n' },
+		{ "symbols", 1, NULL, 'y' },
+		{ "values", 1, NULL, 'v' },
+		{ "seed", 1, NULL, 'r' },
+		{},
 	};
 	uint64_t *const targets[128] = {
 		['s'] = &ret->seconds,	 ['F'] = &ret->hz,     ['C'] = &ret->cpus,
 		['p'] = &ret->processes, ['n'] = &ret->stacks, ['y'] = &ret->symbols,
-		['r'] = &ret->seed,
+		['v'] = &ret->values,	 ['r'] = &ret->seed,
 	};
 	int option;
 
-	while ((option = getopt_long(argc, argv, "o:s:F:C:p:n:y:r:", longs, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "o:s:F:C:p:n:y:v:r:", longs, NULL)) != -1) {
 		if (option == 'o')
 			ret->path = optarg;
 		else if (option > 0 && option < 128 && targets[option])
@@ -529,7 +613,8 @@ static void options_parse(int argc, char **argv, struct options *ret)
 	if (!ret->path || !ret->processes || ret->stacks < ret->processes || !ret->symbols) {
 		fputs("usage: make_profile -o FILE [--seconds N] [--hz N] [--cpus N] [--processes "
 		      "N] "
-		      "[--stacks N] [--symbols N] [--seed N]; at least one stack per process\n",
+		      "[--stacks N] [--symbols N] [--values N] [--seed N]; at least one stack per "
+		      "process\n",
 		      stderr);
 		exit(2);
 	}
@@ -595,6 +680,7 @@ int main(int argc, char **argv)
 	stacks_make(&maker);
 	record(&maker);
 	names_put(&maker);
+	values_put(&maker);
 	finish(&maker);
 	summary_print(&maker, clock_monotonic() - begun);
 	maker_deinit(&maker);

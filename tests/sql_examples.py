@@ -71,8 +71,8 @@ def main():
     with open(document, encoding="utf-8") as stream:
         text = stream.read()
     with tempfile.TemporaryDirectory() as folder:
-        subprocess.run([os.path.abspath(make_profile), "-o", "assay.db", "--seconds", "20", "--stacks", "3000"],
-                       cwd=folder, check=True)
+        subprocess.run([os.path.abspath(make_profile), "-o", "assay.db", "--seconds", "20", "--stacks", "3000",
+                        "--values", "2000"], cwd=folder, check=True)
         left = sorted(os.listdir(folder))
         problems = [] if left == ["assay.db"] else [f"make_profile left {left}"]
         problems += examples_check(text, folder) + layout_check(text, folder)

@@ -323,6 +323,7 @@ static void sites_can_be_asked_for_in_sql(void **state)
 		      "0x1030 1");
 	assert_answer("select group_concat(total) from value_sites where symbol = '[unknown]'",
 		      "70");
+	assert_answer("select count(*) from value_sites where caller is null", "4");
 }
 
 static void code_is_kept_where_there_are_values(void **state)

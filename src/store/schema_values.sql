@@ -58,8 +58,8 @@ create table parameter (
 
 create view value_sites as
 select coalesce(symbol.name, '[unknown]') as symbol, module.name as module, printf('0x%x', location.address) as address,
-	value_item.text as item, printf('0x%x', caller.address) as caller, value.owner, value.total, value.runs,
-	value.minimum, value.maximum, value.mean
+	value_item.text as item, iif(value.caller is null, null, printf('0x%x', caller.address)) as caller, value.owner,
+	value.total, value.runs, value.minimum, value.maximum, value.mean
 from value
 	cross join value_item on value_item.id = value.item
 	cross join location on location.id = value.location
