@@ -481,12 +481,18 @@ static void forgive_trap_flag(struct bench *bench, ZydisMnemonic mnemonic,
 		bench->data[after->rsp + 1 - DATA_ADDRESS] &= ~1;
 }
 
+static bool is_privileged(const ZydisDecodedInstruction *insn)
+{
+	return insn->attributes & ZYDIS_ATTRIB_IS_PRIVILEGED ||
+	       insn->mnemonic == ZYDIS_MNEMONIC_CLI || insn->mnemonic == ZYDIS_MNEMONIC_STI;
+}
+
 /* A fault must be a division's that the machine saw too, or be due to an access or a target outside. */
 static void judge_fault(struct bench *bench, uint64_t pc, const uint8_t *code,
 			const ZydisDecodedInstruction *insn, int signal, enum uop_end end,
 			uint64_t next)
 {
-	if (insn->meta.isa_ext != ZYDIS_ISA_EXT_BASE)
+	if (insn->meta.isa_ext != ZYDIS_ISA_EXT_BASE || is_privileged(insn))
 		return;
 	if ((signal == SIGFPE) != (end == UOP_END_DIVIDE))
 		report(bench, code, pc, "divides otherwise");
@@ -529,7 +535,7 @@ static void run_case(struct bench *bench, const struct oracle_registers *regs, c
 	bench->base.general.eflags = after.general.eflags;
 	if (signal != SIGTRAP || end == UOP_END_DIVIDE) {
 		bench->faults++;
-		bench->refused[insn->mnemonic] += signal == SIGILL;
+		bench->refused[insn->mnemonic] += signal == SIGILL || is_privileged(insn);
 		judge_fault(bench, pc, code, insn, signal, end, claim.next);
 		return;
 	}

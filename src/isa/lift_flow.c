@@ -216,7 +216,7 @@ void lift_cmov(struct lifter *l, unsigned condition)
 enum {
 	FLAGS_LAHF = UOP_SF | UOP_ZF | UOP_AF | UOP_PF | UOP_CF,
 	FLAGS_PUSHED = ~0x30000, /* RF and VM read as 0 */
-	FLAGS_POPPED = UOP_STATUS | UOP_DF | 1 << 14 | 1 << 18 | 1 << 21, /* and NT, AC, ID */
+	FLAGS_POPPED = UOP_STATUS | UOP_DF | UOP_AC | 1 << 14 | 1 << 21, /* and NT, ID */
 };
 
 void lift_push_flags(struct lifter *l, unsigned size)
@@ -239,6 +239,8 @@ void lift_pop_flags(struct lifter *l, unsigned size)
 				   .size = 8,
 				   .a = flags,
 				   .imm = size == 2 ? FLAGS_POPPED & 0xffff : FLAGS_POPPED });
+	/* Changes in the kernel only. */
+	lift_emit(l, (struct uop){ .op = UOP_OP_FORGET_FLAGS, .imm = UOP_IF });
 }
 
 void lift_lahf(struct lifter *l, unsigned arg)
@@ -259,12 +261,15 @@ void lift_sahf(struct lifter *l, unsigned arg)
 		  (struct uop){ .op = UOP_OP_FLAGS_SET, .size = 8, .a = flags, .imm = FLAGS_LAHF });
 }
 
-/* clc, stc, cld, std: arg is the flag, with LIFT_SET if it becomes 1. */
+/* clc, stc and the like: arg is the flag, with LIFT_SET if it becomes 1. */
 void lift_flag(struct lifter *l, unsigned arg)
 {
-	uint8_t value = lift_temp(l);
+	uint8_t value = UOP_NONE;
 
-	lift_mov(l, 8, value, lift_imm(arg & LIFT_SET ? -1 : 0), 0);
+	if (arg & LIFT_SET) {
+		value = lift_temp(l);
+		lift_mov(l, 8, value, lift_imm(-1), 0);
+	}
 	lift_emit(l,
 		  (struct uop){
 			  .op = UOP_OP_FLAGS_SET, .size = 8, .a = value, .imm = arg & ~LIFT_SET });

@@ -148,8 +148,6 @@ static bool opaque_register(struct lifter *l, const ZydisDecodedOperand *operand
 {
 	ZydisRegisterClass class = ZydisRegisterGetClass(operand->reg.value);
 
-	if (class == ZYDIS_REGCLASS_CONTROL || class == ZYDIS_REGCLASS_DEBUG)
-		return false;
 	if (!(operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
 		return true;
 	if (lift_is_gpr(operand->reg.value)) {
@@ -174,6 +172,10 @@ void lift_opaque(struct lifter *l, unsigned arg)
 	unsigned before = l->block->count;
 	bool clear = true;
 
+	if (l->insn->attributes & ZYDIS_ATTRIB_IS_PRIVILEGED) {
+		lift_give_up(l, UOP_END_PRIVILEGED);
+		return;
+	}
 	/* Addresses first: a register may be both in an address and written. */
 	for (int i = 0; i < l->insn->operand_count; i++)
 		if (l->operands[i].type == ZYDIS_OPERAND_TYPE_MEMORY)

@@ -49,7 +49,7 @@ struct lift_rule {
 };
 
 enum {
-	LIFT_SET = 1 << 16, /* with a flag, for lift_flag() */
+	LIFT_SET = 1 << 24, /* with a flag, for lift_flag() */
 	LIFT_HIGH = 1, /* a half, */
 	LIFT_SECOND = 2, /* a source operand, and */
 	LIFT_TO_HIGH =

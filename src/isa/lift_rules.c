@@ -17,6 +17,7 @@ enum {
 	/* moves */                                                                                \
 	X(MOV, lift_move, 0)                                                                       \
 	X(MOVNTI, lift_move, 0)                                                                    \
+	X(MOVDIRI, lift_move, 0)                                                                   \
 	X(MOVZX, lift_move_extend, 0)                                                              \
 	X(MOVSX, lift_move_extend, 1)                                                              \
 	X(MOVSXD, lift_move_extend, 1)                                                             \
@@ -164,6 +165,10 @@ enum {
 	X(STC, lift_flag, UOP_CF | LIFT_SET)                                                       \
 	X(CLD, lift_flag, UOP_DF)                                                                  \
 	X(STD, lift_flag, UOP_DF | LIFT_SET)                                                       \
+	X(CLI, lift_flag, UOP_IF)                                                                  \
+	X(STI, lift_flag, UOP_IF | LIFT_SET)                                                       \
+	X(CLAC, lift_flag, UOP_AC)                                                                 \
+	X(STAC, lift_flag, UOP_AC | LIFT_SET)                                                      \
 	X(CMC, lift_flip_carry, 3)                                                                 \
 	/* strings; the argument is the size of an element */                                      \
 	X(MOVSB, lift_string, 1)                                                                   \
@@ -306,13 +311,15 @@ enum {
 	X(CLFLUSHOPT, lift_nop, 0)                                                                 \
 	X(CLWB, lift_nop, 0)                                                                       \
 	X(CLDEMOTE, lift_nop, 0)                                                                   \
-	X(STAC, lift_nop, 0)                                                                       \
-	X(CLAC, lift_nop, 0)                                                                       \
+	X(INVLPG, lift_nop, 0)                                                                     \
+	X(INVPCID, lift_nop, 0)                                                                    \
+	X(WBINVD, lift_nop, 0)                                                                     \
+	X(CLTS, lift_nop, 0)                                                                       \
+	X(WRPKRU, lift_nop, 0)                                                                     \
 	X(FWAIT, lift_nop, 0)                                                                      \
 	X(EMMS, lift_nop, 0)                                                                       \
 	X(VZEROUPPER, lift_nop, 0)                                                                 \
 	X(VZEROALL, lift_end, UOP_END_UNSUPPORTED)                                                 \
-	X(TPAUSE, lift_opaque, 0)                                                                  \
 	/* results that are not known */                                                           \
 	X(RDSSPD, lift_opaque, 0)                                                                  \
 	X(RDSSPQ, lift_opaque, 0)                                                                  \
@@ -320,6 +327,13 @@ enum {
 	X(RDTSCP, lift_opaque, 0)                                                                  \
 	X(CPUID, lift_opaque, 0)                                                                   \
 	X(XGETBV, lift_opaque, 0)                                                                  \
+	X(RDPKRU, lift_opaque, 0)                                                                  \
+	X(TPAUSE, lift_opaque, 0)                                                                  \
+	X(VERR, lift_opaque, 0)                                                                    \
+	X(VERW, lift_opaque, 0)                                                                    \
+	X(LAR, lift_opaque, 0)                                                                     \
+	X(LSL, lift_opaque, 0)                                                                     \
+	X(XTEST, lift_opaque, 0)                                                                   \
 	X(RDPMC, lift_end, UOP_END_PRIVILEGED)                                                     \
 	X(FXRSTOR, lift_end, UOP_END_UNSUPPORTED)                                                  \
 	X(FXRSTOR64, lift_end, UOP_END_UNSUPPORTED)                                                \
@@ -337,13 +351,7 @@ enum {
 	X(UD1, lift_end, UOP_END_TRAP)                                                             \
 	X(UD2, lift_end, UOP_END_TRAP)                                                             \
 	X(HLT, lift_end, UOP_END_PRIVILEGED)                                                       \
-	X(CLI, lift_end, UOP_END_PRIVILEGED)                                                       \
-	X(STI, lift_end, UOP_END_PRIVILEGED)                                                       \
-	X(CLTS, lift_end, UOP_END_PRIVILEGED)                                                      \
 	X(INVD, lift_end, UOP_END_PRIVILEGED)                                                      \
-	X(WBINVD, lift_end, UOP_END_PRIVILEGED)                                                    \
-	X(INVLPG, lift_end, UOP_END_PRIVILEGED)                                                    \
-	X(INVPCID, lift_end, UOP_END_PRIVILEGED)                                                   \
 	X(LGDT, lift_end, UOP_END_PRIVILEGED)                                                      \
 	X(LIDT, lift_end, UOP_END_PRIVILEGED)                                                      \
 	X(LLDT, lift_end, UOP_END_PRIVILEGED)                                                      \
@@ -352,6 +360,12 @@ enum {
 	X(RDMSR, lift_end, UOP_END_PRIVILEGED)                                                     \
 	X(WRMSR, lift_end, UOP_END_PRIVILEGED)                                                     \
 	X(SWAPGS, lift_end, UOP_END_PRIVILEGED)                                                    \
+	X(INSB, lift_end, UOP_END_PRIVILEGED)                                                      \
+	X(INSW, lift_end, UOP_END_PRIVILEGED)                                                      \
+	X(INSD, lift_end, UOP_END_PRIVILEGED)                                                      \
+	X(OUTSB, lift_end, UOP_END_PRIVILEGED)                                                     \
+	X(OUTSW, lift_end, UOP_END_PRIVILEGED)                                                     \
+	X(OUTSD, lift_end, UOP_END_PRIVILEGED)                                                     \
 	X(IN, lift_end, UOP_END_PRIVILEGED)                                                        \
 	X(OUT, lift_end, UOP_END_PRIVILEGED)                                                       \
 	X(XSETBV, lift_end, UOP_END_PRIVILEGED)                                                    \

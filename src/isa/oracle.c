@@ -127,6 +127,15 @@ bool oracle_claim_holds(const struct oracle_claim *claim, const struct oracle_re
 	return false;
 }
 
+unsigned oracle_mnemonic(const uint8_t *code, size_t size)
+{
+	ZydisDisassembledInstruction insn;
+
+	if (!ZYAN_SUCCESS(ZydisDisassembleIntel(ZYDIS_MACHINE_MODE_LONG_64, 0, code, size, &insn)))
+		return 0;
+	return insn.info.mnemonic;
+}
+
 void oracle_describe(const uint8_t *code, size_t size, uint64_t pc, char text[ORACLE_TEXT_MAX])
 {
 	ZydisDisassembledInstruction insn;

@@ -43,5 +43,8 @@ void oracle_claim_take(struct uop_machine *machine, uint64_t pc, struct oracle_c
 bool oracle_claim_holds(const struct oracle_claim *claim, const struct oracle_registers *registers,
 			char text[ORACLE_TEXT_MAX]);
 
+/* The Zydis mnemonic of an instruction; 0 if it is none. */
+unsigned oracle_mnemonic(const uint8_t *code, size_t size);
+
 /* "pc: bytes  mnemonic" for messages. */
 void oracle_describe(const uint8_t *code, size_t size, uint64_t pc, char text[ORACLE_TEXT_MAX]);

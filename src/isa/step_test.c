@@ -6,6 +6,7 @@
  * program's memory, and writes down what it claims after each instruction. Then the program itself is stepped
  * through the same instructions, and each claim is held against its registers, flags, memory and next pc.
  * No claim may be wrong. Between places the program runs freely for a moment, so that all its phases are seen.
+ * One run in eight knows the vector registers from its start; the others, as in the kernel, do not.
  *
  *	step_test [--steps N] [--ahead N] [--victim C++-PROGRAM | PROGRAM ARGUMENT...]
  */
@@ -43,7 +44,7 @@ enum {
 	STRING_STEPS_MAX = 4096,
 	MISMATCHES_SHOWN = 10,
 	MNEMONICS = 2048,
-	LISTED = 6, /* mnemonics that gave up most often */
+	LISTED = 6, /* mnemonics that ended runs most often */
 	STARTS_MAX = 200, /* of one program */
 };
 
@@ -70,6 +71,7 @@ struct tally {
 	uint64_t misses;
 	uint64_t ends[UOP_END_COUNT];
 	uint64_t mnemonics[MNEMONICS]; /* of give-ups by the lifter */
+	uint64_t culprits[MNEMONICS]; /* of what first made something unknown before an end for that */
 	uint64_t mismatches;
 };
 
@@ -191,10 +193,32 @@ static void run_to_exec(struct tracee *tracee)
 	tracee->ended = true;
 }
 
+/* Bits of general registers, and above them of the flag that most branches are on. */
+static uint64_t unknown_now(const struct uop_machine *machine)
+{
+	uint64_t flags = UOP_ZF & ~machine->state.flags_known;
+
+	return (machine->state.unknown & 0xffff) | flags << 16;
+}
+
+static void tally_end(struct tracee *tracee, enum uop_end end, uint64_t culprit)
+{
+	struct tally *tally = &tracee->tally;
+	uint8_t code[16] = { 0 };
+
+	tally->ends[end]++;
+	if (tracee->machine->give_up_mnemonic < MNEMONICS)
+		tally->mnemonics[tracee->machine->give_up_mnemonic]++;
+	if (end == UOP_END_UNKNOWN_BRANCH || end == UOP_END_UNKNOWN_ADDRESS) {
+		read_tracee(tracee, culprit, code, sizeof(code));
+		tally->culprits[oracle_mnemonic(code, sizeof(code)) % MNEMONICS]++;
+	}
+}
+
 static int predict(struct tracee *tracee, struct prediction predictions[AHEAD_MAX])
 {
 	struct uop_machine *machine = tracee->machine;
-	uint64_t unknown = 0;
+	uint64_t unknown = 0, culprit = 0;
 	int count;
 
 	for (count = 0; count < ahead; count++) {
@@ -203,9 +227,7 @@ static int predict(struct tracee *tracee, struct prediction predictions[AHEAD_MA
 		enum uop_end end = uop_machine_next(machine);
 
 		if (end != UOP_END_NONE) {
-			tracee->tally.ends[end]++;
-			if (machine->give_up_mnemonic < MNEMONICS)
-				tracee->tally.mnemonics[machine->give_up_mnemonic]++;
+			tally_end(tracee, end, culprit);
 			return count;
 		}
 		oracle_claim_take(machine, pc, &prediction->claim);
@@ -213,8 +235,11 @@ static int predict(struct tracee *tracee, struct prediction predictions[AHEAD_MA
 		memcpy(prediction->stores,
 		       machine->stores + machine->store_count - prediction->store_count,
 		       prediction->store_count * sizeof(prediction->stores[0]));
-		tracee->tally.unknown_results += (machine->state.unknown & 0xffff & ~unknown) != 0;
-		unknown = machine->state.unknown;
+		if (unknown_now(machine) & ~unknown) {
+			tracee->tally.unknown_results++;
+			culprit = unknown ? culprit : pc;
+		}
+		unknown = unknown_now(machine);
 	}
 	tracee->tally.whole_runs++;
 	return count;
@@ -282,7 +307,7 @@ static bool compare_run(struct tracee *tracee)
 		return false;
 	}
 	tracee->machine->bias = tracee->tally.runs & 1 ? BIAS : 0;
-	oracle_start(tracee->machine, &regs, tracee->tally.runs & 2);
+	oracle_start(tracee->machine, &regs, tracee->tally.runs % 8 == 2);
 	tracee->tally.runs++;
 	count = predict(tracee, predictions);
 	tracee->tally.misses += tracee->machine->state.misses;
@@ -315,31 +340,38 @@ static void compare_program(struct tracee *tracee, char *const *command, uint64_
 }
 
 /* The next mnemonic in order of give-ups: *bound is count * MNEMONICS + mnemonic of the one before. */
-static bool most_frequent(const struct tally *tally, uint64_t *bound)
+static bool most_frequent(const uint64_t counts[MNEMONICS], uint64_t *bound)
 {
 	uint64_t best = 0;
 
 	for (int i = 1; i < MNEMONICS; i++) {
-		uint64_t rank = tally->mnemonics[i] * MNEMONICS + i;
+		uint64_t rank = counts[i] * MNEMONICS + i;
 
-		if (tally->mnemonics[i] && rank < *bound && rank > best)
+		if (counts[i] && rank < *bound && rank > best)
 			best = rank;
 	}
 	*bound = best;
 	return best != 0;
 }
 
-static void print_ends(const struct tally *tally)
+static void print_frequent(const char *what, const uint64_t counts[MNEMONICS])
 {
 	uint64_t bound = UINT64_MAX;
 
+	for (int i = 0; i < LISTED && most_frequent(counts, &bound); i++)
+		print_message("    %6" PRIu64 " %s %s\n", bound / MNEMONICS, what,
+			      lift_mnemonic(bound % MNEMONICS));
+}
+
+static void print_ends(const struct tally *tally)
+{
 	for (int end = 1; end < UOP_END_COUNT; end++)
 		if (tally->ends[end])
-			print_message("    %6" PRIu64 " runs ended: %s\n", tally->ends[end],
+			print_message("    %6" PRIu64 " runs ended (1 in %" PRIu64 " steps): %s\n",
+				      tally->ends[end], tally->compared / tally->ends[end],
 				      uop_end_text(end));
-	for (int i = 0; i < LISTED && most_frequent(tally, &bound); i++)
-		print_message("    %6" PRIu64 " %s\n", bound / MNEMONICS,
-			      lift_mnemonic(bound % MNEMONICS));
+	print_frequent("at", tally->mnemonics);
+	print_frequent("made unknown by", tally->culprits);
 }
 
 static void print_tally(const char *name, const struct tally *tally)

@@ -124,7 +124,7 @@ void uop_machine_destroy(struct uop_machine *machine)
 void uop_machine_start(struct uop_machine *machine, uint64_t pc, uint64_t rflags)
 {
 	machine->state =
-		(struct uop_state){ .pc = pc, .flags = rflags, .flags_known = UOP_STATUS | UOP_DF };
+		(struct uop_state){ .pc = pc, .flags = rflags, .flags_known = UOP_TRACKED };
 	machine->state.regs[UOP_BIAS] = machine->bias;
 	machine->state.unknown = UOP_XMM_ALL;
 	machine->instructions = 0;

@@ -206,9 +206,12 @@ enum {
 	UOP_AF = 1 << 4,
 	UOP_ZF = 1 << 6,
 	UOP_SF = 1 << 7,
+	UOP_IF = 1 << 9,
 	UOP_DF = 1 << 10,
 	UOP_OF = 1 << 11,
+	UOP_AC = 1 << 18,
 	UOP_STATUS = UOP_CF | UOP_PF | UOP_AF | UOP_ZF | UOP_SF | UOP_OF,
+	UOP_TRACKED = UOP_STATUS | UOP_DF | UOP_IF | UOP_AC, /* known when a run begins */
 };
 
 /* A translated block: from pc on, up to a branch, to an instruction that gives up or to a limit above. */

@@ -537,7 +537,7 @@ UOP_INLINE void uop_flags_access(struct uop_state *state, struct uop_eval *e, co
 
 	if (uop->op == UOP_OP_FLAGS_GET) {
 		e->result = (state->flags & mask) | 2;
-		e->unknown = (mask & ~state->flags_known & (UOP_STATUS | UOP_DF) & ~UOP_AF) != 0;
+		e->unknown = (mask & ~state->flags_known & UOP_TRACKED & ~UOP_AF) != 0;
 		return;
 	}
 	state->flags_known &= ~mask;
