@@ -183,7 +183,7 @@ static void values_put(struct store *store)
 		{ .id = 2, .text = "caller+arg0", .class = "entry", .words = 2 },
 		{ .id = 1, .text = "result", .class = "instruction", .words = 1 },
 	};
-	struct store_value early = scalar, other = scalar, twin;
+	struct store_value early = scalar, other = scalar, near = tuple, twin;
 
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(store_value_item_put(store, &items[i]), 0);
@@ -195,6 +195,8 @@ static void values_put(struct store *store)
 	twin = other;
 	twin.id = 6;
 	twin.total = 2;
+	near.id = 7;
+	near.caller.v = 1;
 	assert_int_equal(store_value_put(store, &tuple), 0);
 	assert_int_equal(store_value_put(store, &(struct store_value){ .id = 3,
 								       .location.v = 4,
@@ -207,6 +209,7 @@ static void values_put(struct store *store)
 	assert_int_equal(store_value_put(store, &early), 0);
 	assert_int_equal(store_value_put(store, &other), 0);
 	assert_int_equal(store_value_put(store, &twin), 0);
+	assert_int_equal(store_value_put(store, &near), 0);
 }
 
 static void runs_put(struct store *store)
@@ -269,12 +272,13 @@ static void values_come_back_sorted(void **state)
 	assert_string_equal(p->value_items[1].class, "instruction");
 	assert_string_equal(p->value_items[2].text, "caller+arg0");
 	assert_true(p->value_items[1].words == 1 && p->value_items[2].words == 2);
-	assert_int_equal(p->value_count, 5);
+	assert_int_equal(p->value_count, 6);
 	assert_int_equal(p->values[0].location, 1);
 	assert_true(p->values[1].owner == 0 && p->values[2].owner == 0);
 	assert_int_equal(p->values[1].total + p->values[2].total, 3);
 	assert_value(&p->values[3], &scalar);
-	assert_value(&p->values[4], &tuple);
+	assert_int_equal(p->values[4].caller, 1);
+	assert_value(&p->values[5], &tuple);
 	profile_destroy(p);
 }
 
@@ -319,7 +323,7 @@ static void sites_can_be_asked_for_in_sql(void **state)
 		      "from value_sites where symbol = 'copy' limit 1",
 		      "copy m 0x1020 result 1000 70 9 -5 -2.5e+17");
 	assert_answer("select caller || ' ' || (owner is null and minimum is null) "
-		      "from value_sites where item = 'caller+arg0'",
+		      "from value_sites where item = 'caller+arg0' limit 1",
 		      "0x1030 1");
 	assert_answer("select group_concat(total) from value_sites where symbol = '[unknown]'",
 		      "70");
@@ -337,7 +341,7 @@ static void code_is_kept_where_there_are_values(void **state)
 	assert_int_equal(store_unnamed_list(store, &unnamed, &count), 0);
 	assert_int_equal(count, LOCATIONS);
 	assert_true(unnamed[0].location.v == 1 && unnamed[0].self == 2 + 70);
-	assert_true(unnamed[1].location.v == 2 && unnamed[1].self == 70 + 40 + 1 + 2);
+	assert_true(unnamed[1].location.v == 2 && unnamed[1].self == 70 + 40 + 1 + 2 + 40);
 	assert_true(unnamed[2].self == 0 && unnamed[3].self == 0);
 	store_destroy(store);
 }
@@ -426,7 +430,7 @@ static void extremes_are_taken(void **state)
 	p = load();
 	assert_true(p->values[3].owner == UINT32_MAX && p->values[3].list_size == 65536);
 	assert_true(p->values[3].minimum == INT64_MIN && p->values[3].maximum == INT64_MAX);
-	assert_int_equal(p->values[4].item, 900);
+	assert_int_equal(p->values[5].item, 900);
 	assert_string_equal(p->value_items[899].class, "");
 	assert_string_equal(p->value_items[900].text, "far");
 	assert_int_equal(p->value_name_count, 5);
@@ -501,14 +505,14 @@ static void older_profile_is_completed_as_a_new_one(void **state)
 	values_put(store);
 	assert_int_equal(store_commit(store), 0);
 	p = load();
-	assert_int_equal(p->value_count, 5);
+	assert_int_equal(p->value_count, 6);
 	profile_destroy(p);
 	assert_int_equal(store_finish(store), 0);
 	store_destroy(store);
 	assert_answer("pragma user_version", "2");
-	assert_answer("select count(*) from value_sites", "5");
+	assert_answer("select count(*) from value_sites", "6");
 	p = load();
-	assert_true(p->finished && p->value_count == 5 && p->kept == 2);
+	assert_true(p->finished && p->value_count == 6 && p->kept == 2);
 	profile_destroy(p);
 }
 
