@@ -4,8 +4,9 @@
  *
  * The library's own ways are a table that many compilers leave out (.debug_aranges) and a search through all
  * functions of a unit for each address. Instead: one list of the address ranges of all units, made at the
- * first question; for each unit that is asked about, one list of the ranges of its functions. Below a function
- * the tree is small and is walked down along the scopes that hold the address.
+ * first question; for each unit that is asked about, one list of the ranges of its functions. The scopes of the
+ * function that was asked about last are kept (struct body): each scope gets the list of those directly below it
+ * when an address leads there. Addresses that come in ascending order so cost a few binary searches each.
  *
  * Most functions lie directly in a unit, a namespace or a type. Functions inside functions (GNU C, Fortran,
  * local classes) need a walk through all bodies, so that is done only for a unit that holds an address which
@@ -13,6 +14,7 @@
  *
  * 1. A unit's function ranges are complete for what was asked: indexed says how deep.
  * 2. Work per question is bounded by the function's own tree; recursion by DEPTH_MAX.
+ * 3. A scope holds an address only if all scopes around it do.
  */
 #include "symbols/debuginfo.h"
 
@@ -38,8 +40,25 @@ struct unit {
 	struct ranges ranges; /* value: index in functions */
 };
 
+struct scope {
+	Dwarf_Die die;
+	bool expanded; /* below is complete */
+	struct ranges below; /* value: index in scopes */
+	bool known; /* frame and call are */
+	struct symbol_frame frame; /* name and linkage; name NULL: no frame of its own */
+	struct symbol_frame call; /* file and line where it was inlined */
+};
+
+/* The scopes of one function; the first is the function itself. */
+struct body {
+	const void *function; /* address of its DIE; NULL: none yet */
+	ARRAY(struct scope) scopes;
+};
+
 struct debuginfo {
 	ARRAY(struct unit) units;
+	struct body body; /* of the function asked about last */
+	struct map full; /* hash of unit and address of a file name to address in paths */
 	struct strtab paths;
 	struct ranges ranges; /* value: index in units */
 };
@@ -75,6 +94,14 @@ struct debuginfo *debuginfo_create(Dwarf *dwarf)
 	return info;
 }
 
+static void body_clear(struct body *body)
+{
+	array_each(&body->scopes, scope)
+		ranges_deinit(&scope->below);
+	body->scopes.count = 0;
+	body->function = NULL;
+}
+
 void debuginfo_destroy(struct debuginfo *info)
 {
 	if (!info)
@@ -86,6 +113,9 @@ void debuginfo_destroy(struct debuginfo *info)
 	array_deinit(&info->units);
 	ranges_deinit(&info->ranges);
 	strtab_deinit(&info->paths);
+	map_deinit(&info->full);
+	body_clear(&info->body);
+	array_deinit(&info->body.scopes);
 	free(info);
 }
 
@@ -154,37 +184,44 @@ static bool is_scope(int tag)
 	       tag == DW_TAG_try_block || tag == DW_TAG_catch_block || tag == DW_TAG_with_stmt;
 }
 
-/* The scope directly below that holds the address. */
-static bool scope_below(Dwarf_Die *parent, uint64_t pc, Dwarf_Die *ret)
+static void body_enter(struct body *body, const Dwarf_Die *function)
 {
-	Dwarf_Die die;
-
-	if (dwarf_child(parent, &die) != 0)
-		return false;
-	do {
-		if (is_scope(dwarf_tag(&die)) && dwarf_haspc(&die, pc) > 0) {
-			*ret = die;
-			return true;
-		}
-	} while (dwarf_siblingof(&die, &die) == 0);
-	return false;
+	if (body->function == function->addr)
+		return;
+	body_clear(body);
+	*array_push(&body->scopes) = (struct scope){ .die = *function };
+	body->function = function->addr;
 }
 
-/* The function and the inlined functions below it that hold the address, outermost first. */
-static size_t chain_walk(Dwarf_Die *function, uint64_t pc, Dwarf_Die *ret, size_t max)
+static void scope_expand(struct body *body, uint32_t at)
 {
-	Dwarf_Die die = *function, below;
-	size_t count = 0;
+	struct ranges below = {};
+	Dwarf_Die die;
 
-	ret[count++] = die;
-	for (int level = 0; level < DEPTH_MAX && count < max && scope_below(&die, pc, &below);
-	     level++) {
-		die = below;
-		/* Parts that the compiler split off and put back have no name and are no frame. */
-		if (dwarf_tag(&die) == DW_TAG_inlined_subroutine && dwarf_diename(&die))
-			ret[count++] = die;
-	}
-	return count;
+	body->scopes.items[at].expanded = true;
+	if (dwarf_child(&body->scopes.items[at].die, &die) != 0)
+		return;
+	do {
+		if (!is_scope(dwarf_tag(&die)))
+			continue;
+		ranges_add_die(&below, &die, (uint32_t)body->scopes.count);
+		*array_push(&body->scopes) = (struct scope){ .die = die };
+	} while (dwarf_siblingof(&die, &die) == 0);
+	ranges_sort(&below);
+	body->scopes.items[at].below = below;
+}
+
+/* The scope directly below that holds the address. */
+static bool scope_below(struct body *body, uint32_t at, uint64_t pc, uint32_t *ret)
+{
+	const struct range *range;
+
+	if (!body->scopes.items[at].expanded)
+		scope_expand(body, at);
+	range = ranges_find(&body->scopes.items[at].below, pc, NULL);
+	if (range)
+		*ret = range->value;
+	return range;
 }
 
 static const char *die_linkage(Dwarf_Die *die)
@@ -221,15 +258,13 @@ static void path_add(struct strbuf *path, const char *text)
 }
 
 /* As absolute as the unit's directory allows. */
-static const char *path_full(struct debuginfo *info, struct unit *unit, const char *file)
+static const char *path_make(struct debuginfo *info, struct unit *unit, const char *file)
 {
 	Dwarf_Attribute attribute;
 	const char *directory = NULL;
 	struct strbuf path = {};
 	uint32_t id;
 
-	if (!file)
-		return NULL;
 	if (file[0] != '/' && dwarf_attr(&unit->lines, DW_AT_comp_dir, &attribute))
 		directory = dwarf_formstring(&attribute);
 	/* A relative directory is already there in files that lie in it, not in others. */
@@ -241,6 +276,20 @@ static const char *path_full(struct debuginfo *info, struct unit *unit, const ch
 	id = strtab_add(&info->paths, strbuf_text(&path));
 	strbuf_deinit(&path);
 	return strtab_get(&info->paths, id);
+}
+
+/* File names lie in the library's tables and stay there, so that the address tells one from the other. */
+static const char *path_full(struct debuginfo *info, struct unit *unit, const char *file)
+{
+	uint64_t *path;
+	bool fresh;
+
+	if (!file)
+		return NULL;
+	path = map_at(&info->full, hash64_pair((uintptr_t)unit, (uintptr_t)file), &fresh);
+	if (fresh)
+		*path = (uintptr_t)path_make(info, unit, file);
+	return (const char *)(uintptr_t)*path;
 }
 
 /* Where an inlined function was called: the place of the frame around it. */
@@ -269,25 +318,60 @@ static void place_line(struct debuginfo *info, struct unit *unit, uint64_t pc,
 		frame->line = (uint32_t)number;
 }
 
+/* Parts that the compiler split off and put back have no name and are no frame. */
+static void scope_learn(struct debuginfo *info, struct unit *unit, struct scope *scope)
+{
+	int tag = dwarf_tag(&scope->die);
+
+	scope->known = true;
+	if (tag == DW_TAG_inlined_subroutine || tag == DW_TAG_subprogram) {
+		scope->frame.name = dwarf_diename(&scope->die);
+		scope->frame.linkage = die_linkage(&scope->die);
+	}
+	if (tag == DW_TAG_inlined_subroutine && scope->frame.name)
+		place_call(info, unit, &scope->die, &scope->call);
+}
+
+/* The function and the inlined functions below it that hold the address, outermost first. */
+static size_t chain_walk(struct debuginfo *info, struct unit *unit, uint64_t pc, uint32_t *ret,
+			 size_t max)
+{
+	uint32_t at = 0;
+	size_t count = 0;
+
+	for (int level = 0; level < DEPTH_MAX && count < max; level++) {
+		struct scope *scope = &info->body.scopes.items[at];
+
+		if (!scope->known)
+			scope_learn(info, unit, scope);
+		if (at == 0 || scope->frame.name)
+			ret[count++] = at;
+		if (!scope_below(&info->body, at, pc, &at))
+			break;
+	}
+	return count;
+}
+
 static size_t frames_make(struct debuginfo *info, struct unit *unit, const struct range *function,
 			  uint64_t pc, struct symbol_frame *ret, size_t max)
 {
-	Dwarf_Die chain[DEPTH_MAX];
+	uint32_t chain[DEPTH_MAX];
+	const struct scope *called = NULL; /* by the next one out */
 	size_t count;
 
-	count = chain_walk(&unit->functions.items[function->value], pc, chain,
-			   max < DEPTH_MAX ? max : DEPTH_MAX);
+	body_enter(&info->body, &unit->functions.items[function->value]);
+	count = chain_walk(info, unit, pc, chain, max < DEPTH_MAX ? max : DEPTH_MAX);
 	for (size_t i = 0; i < count; i++) {
-		Dwarf_Die *die = &chain[count - 1 - i];
+		const struct scope *scope = &info->body.scopes.items[chain[count - 1 - i]];
 
-		ret[i] = (struct symbol_frame){
-			.name = dwarf_diename(die),
-			.linkage = die_linkage(die),
-		};
-		if (i == 0)
+		ret[i] = scope->frame;
+		if (called) {
+			ret[i].file = called->call.file;
+			ret[i].line = called->call.line;
+		} else {
 			place_line(info, unit, pc, &ret[i]);
-		else
-			place_call(info, unit, &chain[count - i], &ret[i]);
+		}
+		called = scope;
 	}
 	return count;
 }
@@ -313,4 +397,29 @@ size_t debuginfo_frames(struct debuginfo *info, uint64_t pc, struct symbol_frame
 	*ret_frames = (struct symbol_frame){};
 	place_line(info, &info->units.items[first->value], pc, ret_frames);
 	return 1;
+}
+
+static bool function_begins(Dwarf_Die *die, uint64_t pc)
+{
+	Dwarf_Addr base, start, end;
+
+	if (dwarf_entrypc(die, &start) == 0)
+		return start == pc;
+	return dwarf_ranges(die, 0, &base, &start, &end) > 0 && start == pc;
+}
+
+bool debuginfo_function(struct debuginfo *info, uint64_t pc, Dwarf_Die *ret)
+{
+	const struct range *range = NULL;
+
+	while ((range = ranges_find(&info->ranges, pc, range))) {
+		struct unit *unit = &info->units.items[range->value];
+		const struct range *function = unit_function(unit, pc);
+
+		if (!function || !function_begins(&unit->functions.items[function->value], pc))
+			continue;
+		*ret = unit->functions.items[function->value];
+		return true;
+	}
+	return false;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <elfutils/libdw.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,3 +21,6 @@ void debuginfo_destroy(struct debuginfo *info);
  */
 size_t debuginfo_frames(struct debuginfo *info, uint64_t pc, struct symbol_frame *ret_frames,
 			size_t max, uint64_t *ret_start, uint64_t *ret_end);
+
+/* The function that begins at the address. */
+bool debuginfo_function(struct debuginfo *info, uint64_t pc, Dwarf_Die *ret);

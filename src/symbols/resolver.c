@@ -11,6 +11,8 @@
 #include "base/mem.h"
 #include "symbols/debuginfo.h"
 #include "symbols/names.h"
+#include "symbols/objects.h"
+#include "symbols/parameters.h"
 #include "symbols/plt.h"
 #include "symbols/symtab.h"
 
@@ -19,10 +21,13 @@ struct resolver {
 	Dwfl_Module *module; /* NULL: nothing could be read */
 	struct symtab table;
 	struct symtab stubs;
+	struct objects objects;
 	struct ranges code; /* executable sections */
 	struct debuginfo *info; /* NULL: no DWARF */
 	uint64_t info_bias; /* address in the file - bias = address in its DWARF */
+	struct parameters parameters;
 	struct strtab names;
+	struct map readable; /* address of a linkage name to address in names */
 	struct symbol_frame frames[RESOLVER_FRAMES_MAX];
 };
 
@@ -123,17 +128,20 @@ static void symbol_add(struct resolver *resolver, const char *name, const GElf_S
 	const char *version = name ? strchr(name, '@') : NULL;
 	AUTO(free_ptr) char *bare = NULL;
 
-	if (!name || !*name || version == name || !names_code(resolver, symbol, address))
+	if (!name || !*name || version == name)
 		return;
 	if (version)
 		name = bare = mem_strndup(name, (size_t)(version - name));
-	symtab_add(&resolver->table,
-		   &(struct symtab_entry){
-			   .start = address,
-			   .size = symbol->st_size,
-			   .rank = rank_of(symbol),
-		   },
-		   name);
+	if (names_code(resolver, symbol, address))
+		symtab_add(&resolver->table,
+			   &(struct symtab_entry){
+				   .start = address,
+				   .size = symbol->st_size,
+				   .rank = rank_of(symbol),
+			   },
+			   name);
+	else if (!ranges_find(&resolver->code, address, NULL))
+		objects_add(&resolver->objects, symbol, rank_of(symbol), address, name);
 }
 
 static void tables_read(struct resolver *resolver)
@@ -145,6 +153,7 @@ static void tables_read(struct resolver *resolver)
 
 	if (elf)
 		code_collect(resolver, elf);
+	objects_sections(&resolver->objects, elf);
 	for (int i = 1; i < count; i++) {
 		const char *name = dwfl_module_getsym_info(resolver->module, i, &symbol, &address,
 							   NULL, NULL, NULL);
@@ -152,6 +161,7 @@ static void tables_read(struct resolver *resolver)
 		symbol_add(resolver, name, &symbol, address);
 	}
 	symtab_finish(&resolver->table);
+	objects_finish(&resolver->objects);
 	if (elf)
 		plt_add(elf, &resolver->table, &resolver->stubs);
 }
@@ -193,18 +203,41 @@ void resolver_destroy(struct resolver *resolver)
 	debuginfo_destroy(resolver->info);
 	symtab_deinit(&resolver->table);
 	symtab_deinit(&resolver->stubs);
+	objects_deinit(&resolver->objects);
 	ranges_deinit(&resolver->code);
+	parameters_deinit(&resolver->parameters);
 	strtab_deinit(&resolver->names);
+	map_deinit(&resolver->readable);
 	if (resolver->dwfl)
 		dwfl_end(resolver->dwfl);
 	free(resolver);
 }
 
+/* Linkage names lie in the file or in a table and stay there, so that the address tells one from the other. */
 static void frame_finish(struct resolver *resolver, struct symbol_frame *frame)
 {
+	uint64_t *readable;
+	bool fresh;
+
 	if (!frame->linkage)
 		frame->linkage = frame->name ? frame->name : "??";
-	frame->name = names_readable(&resolver->names, frame->linkage);
+	readable = map_at(&resolver->readable, (uintptr_t)frame->linkage, &fresh);
+	if (fresh)
+		*readable = (uintptr_t)names_readable(&resolver->names, frame->linkage);
+	frame->name = (const char *)(uintptr_t)*readable;
+}
+
+static int data_resolve(struct resolver *resolver, uint64_t address, struct symbol_answer *ret)
+{
+	struct symtab_hit hit;
+
+	if (ranges_find(&resolver->code, address, NULL) ||
+	    !objects_find(&resolver->objects, address, &hit))
+		return -ENOENT;
+	resolver->frames[0] = (struct symbol_frame){ .linkage = hit.name };
+	frame_finish(resolver, &resolver->frames[0]);
+	*ret = (struct symbol_answer){ hit.start, hit.size, 1, resolver->frames, true };
+	return 0;
 }
 
 /* The name that the source gave to the function when it is an alias of the symbol that was chosen. */
@@ -237,7 +270,7 @@ int resolver_resolve(struct resolver *resolver, uint64_t address, struct symbol_
 		 symtab_find(&resolver->stubs, address, &hit) ||
 		 (start == end && symtab_find_unsized(&resolver->table, address, &hit));
 	if (!symbol && start == end)
-		return -ENOENT;
+		return data_resolve(resolver, address, ret);
 	if (count == 0)
 		frames[count++] = (struct symbol_frame){};
 	if (symbol)
@@ -246,6 +279,34 @@ int resolver_resolve(struct resolver *resolver, uint64_t address, struct symbol_
 		hit = (struct symtab_hit){ start + resolver->info_bias, end - start };
 	for (size_t i = 0; i < count; i++)
 		frame_finish(resolver, &frames[i]);
-	*ret = (struct symbol_answer){ hit.start, hit.size, count, frames };
+	*ret = (struct symbol_answer){ hit.start, hit.size, count, frames, false };
 	return 0;
+}
+
+/* GCC's names for copies of a function whose parameters it changed, and for parts that are no functions. */
+static bool name_changed(const char *name)
+{
+	static const char *const clones[] = { ".constprop.", ".isra.", ".part.", ".cold" };
+
+	for (size_t i = 0; i < sizeof(clones) / sizeof(clones[0]); i++)
+		if (strstr(name, clones[i]))
+			return true;
+	return false;
+}
+
+int resolver_parameters(struct resolver *resolver, uint64_t address,
+			struct symbol_parameter ret[static SYMBOL_PARAMETERS_MAX],
+			size_t *ret_count)
+{
+	struct symtab_hit hit;
+	Dwarf_Die function;
+
+	if (!resolver->info ||
+	    !debuginfo_function(resolver->info, address - resolver->info_bias, &function))
+		return -ENOENT;
+	if (symtab_find(&resolver->table, address, &hit) &&
+	    (hit.start != address || name_changed(hit.name)))
+		return -ENOENT;
+	return parameters_read(&resolver->parameters, &function, address - resolver->info_bias, ret,
+			       ret_count);
 }

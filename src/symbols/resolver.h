@@ -16,3 +16,7 @@ void resolver_destroy(struct resolver *resolver);
 DEFINE_AUTO(struct resolver, resolver_destroy)
 /* As symbols_resolve(). */
 int resolver_resolve(struct resolver *resolver, uint64_t address, struct symbol_answer *ret);
+/* As symbols_parameters(). */
+int resolver_parameters(struct resolver *resolver, uint64_t address,
+			struct symbol_parameter ret[static SYMBOL_PARAMETERS_MAX],
+			size_t *ret_count);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/map.h"
@@ -37,7 +38,8 @@ struct symbols {
 	enum trust trust;
 	struct worker worker;
 	struct strtab strings; /* every string ever answered */
-	struct symbol_frame frames[RESOLVER_FRAMES_MAX]; /* of the last answer */
+	ARRAY(const char *) numbered; /* the worker's numbers to strings */
+	ARRAY(struct symbol_frame) frames; /* of the last answers */
 };
 
 int symbols_open(int fd, const char *path, struct symbols **ret)
@@ -63,6 +65,8 @@ void symbols_destroy(struct symbols *symbols)
 	worker_stop(&symbols->worker);
 	elf_image_deinit(&symbols->image);
 	strtab_deinit(&symbols->strings);
+	array_deinit(&symbols->numbered);
+	array_deinit(&symbols->frames);
 	close_fd(&symbols->fd);
 	free(symbols->path);
 	free(symbols);
@@ -83,68 +87,146 @@ static void trust_lower(struct symbols *symbols)
 						: "its functions have no names");
 }
 
-static int symbols_ask(struct symbols *symbols, uint64_t address, struct worker_reply **ret)
-{
-	while (symbols->trust != TRUST_NOTHING) {
-		int err = 0;
-
-		if (!symbols->worker.pid)
-			err = worker_start(&symbols->worker, symbols->fd, symbols->path,
-					   symbols->trust == TRUST_ALL, &limits);
-		if (err)
-			return err;
-		if (worker_ask(&symbols->worker, address, ret) == 0)
-			return 0;
-		trust_lower(symbols);
-	}
-	return -ENOENT;
-}
-
 static const char *string_keep(struct symbols *symbols, const char *text)
 {
 	return strtab_get(&symbols->strings, strtab_add(&symbols->strings, text));
 }
 
+static void strings_learn(struct symbols *symbols, const struct worker_reply *reply)
+{
+	const char *text = worker_reply_text(reply);
+
+	for (uint32_t i = 0; i < reply->string_count; i++, text += strlen(text) + 1)
+		*array_push(&symbols->numbered) = string_keep(symbols, text);
+}
+
+static int worker_ready(struct symbols *symbols)
+{
+	if (symbols->worker.pid)
+		return 0;
+	symbols->numbered.count = 0;
+	return worker_start(&symbols->worker, symbols->fd, symbols->path,
+			    symbols->trust == TRUST_ALL, &limits);
+}
+
+static int symbols_ask(struct symbols *symbols, enum worker_question question,
+		       const uint64_t *addresses, size_t count, struct worker_reply **ret)
+{
+	while (symbols->trust != TRUST_NOTHING) {
+		int err = worker_ready(symbols);
+
+		if (err)
+			return err;
+		if (worker_ask(&symbols->worker, question, addresses, count, ret) == 0) {
+			strings_learn(symbols, *ret);
+			return 0;
+		}
+		trust_lower(symbols);
+	}
+	return -ENOENT;
+}
+
 /* A function that no table names still has bounds, so that its samples stay together. */
-static int unnamed_answer(struct symbols *symbols, uint64_t address, struct symbol_answer *ret)
+static void unnamed_answer(struct symbols *symbols, uint64_t address, struct symbol_frame *frame,
+			   struct symbol_answer *ret)
 {
 	uint64_t start, size;
 	char name[32];
 
+	*ret = (struct symbol_answer){};
 	if (fde_find(&symbols->image, address, &start, &size))
-		return -ENOENT;
+		return;
 	snprintf(name, sizeof(name), "sub_%llx", (unsigned long long)start);
-	symbols->frames[0] = (struct symbol_frame){ .name = string_keep(symbols, name) };
-	symbols->frames[0].linkage = symbols->frames[0].name;
-	*ret = (struct symbol_answer){ start, size, 1, symbols->frames };
-	return 0;
+	*frame = (struct symbol_frame){ .name = string_keep(symbols, name) };
+	frame->linkage = frame->name;
+	*ret = (struct symbol_answer){ start, size, 1, frame, false };
+}
+
+static void frames_fill(struct symbols *symbols, const struct worker_reply *reply)
+{
+	const struct worker_row *rows = worker_reply_rows(reply);
+	const char **strings = symbols->numbered.items;
+
+	for (uint32_t i = 0; i < reply->row_count; i++)
+		symbols->frames.items[i] = (struct symbol_frame){
+			.name = strings[rows[i].texts[0]],
+			.linkage = strings[rows[i].texts[1]],
+			.file = rows[i].texts[2] ? strings[rows[i].texts[2]] : NULL,
+			.line = rows[i].numbers[0],
+		};
+}
+
+void symbols_resolve_many(struct symbols *symbols, const uint64_t *addresses, size_t count,
+			  struct symbol_answer *ret)
+{
+	AUTO(free_ptr) struct worker_reply *reply = NULL;
+	bool told = symbols_ask(symbols, WORKER_FRAMES, addresses, count, &reply) == 0;
+	const struct worker_answer *answers = told ? worker_reply_answers(reply) : NULL;
+	size_t row_count = told ? reply->row_count : 0;
+
+	array_reserve(&symbols->frames, row_count + count);
+	if (told)
+		frames_fill(symbols, reply);
+	for (size_t i = 0; i < count; i++)
+		if (told && answers[i].result == 0)
+			ret[i] = (struct symbol_answer){
+				.address = answers[i].address,
+				.size = answers[i].size,
+				.frame_count = answers[i].count,
+				.frames = symbols->frames.items + answers[i].first,
+				.data = answers[i].data,
+			};
+		else
+			unnamed_answer(symbols, addresses[i], &symbols->frames.items[row_count + i],
+				       &ret[i]);
 }
 
 int symbols_resolve(struct symbols *symbols, uint64_t address, struct symbol_answer *ret)
 {
-	AUTO(free_ptr) struct worker_reply *reply = NULL;
-	const struct worker_frame *frames;
-	const char *text;
-	int err = symbols_ask(symbols, address, &reply);
+	struct symbol_answer answer;
 
-	if (err || reply->result < 0)
-		return unnamed_answer(symbols, address, ret);
-	frames = worker_reply_frames(reply);
-	text = worker_reply_text(reply);
-	for (uint32_t i = 0; i < reply->frame_count; i++)
-		symbols->frames[i] = (struct symbol_frame){
-			.name = string_keep(symbols, text + frames[i].name),
-			.linkage = string_keep(symbols, text + frames[i].linkage),
-			.file = frames[i].file ? string_keep(symbols, text + frames[i].file) : NULL,
-			.line = frames[i].line,
-		};
-	*ret = (struct symbol_answer){
-		.address = reply->address,
-		.size = reply->size,
-		.frame_count = reply->frame_count,
-		.frames = symbols->frames,
-	};
+	symbols_resolve_many(symbols, &address, 1, &answer);
+	if (!answer.frame_count)
+		return -ENOENT;
+	*ret = answer;
 	return 0;
+}
+
+int symbols_parameters(struct symbols *symbols, uint64_t address,
+		       struct symbol_parameter ret[static SYMBOL_PARAMETERS_MAX], size_t *ret_count)
+{
+	AUTO(free_ptr) struct worker_reply *reply = NULL;
+	const struct worker_answer *answer;
+	const struct worker_row *rows;
+	int err = symbols_ask(symbols, WORKER_PARAMETERS, &address, 1, &reply);
+
+	if (err)
+		return err;
+	answer = worker_reply_answers(reply);
+	rows = worker_reply_rows(reply) + answer->first;
+	if (answer->result)
+		return -ENOENT;
+	for (uint32_t i = 0; i < answer->count; i++)
+		ret[i] = (struct symbol_parameter){
+			.name = symbols->numbered.items[rows[i].texts[0]],
+			.type = symbols->numbered.items[rows[i].texts[1]],
+			.argument = rows[i].numbers[0],
+			.encoding = rows[i].numbers[1],
+			.size = rows[i].numbers[2],
+		};
+	*ret_count = answer->count;
+	return 0;
+}
+
+const char *symbol_encoding_text(enum symbol_encoding encoding)
+{
+	static const char *const texts[] = {
+#define X(name, text) [SYMBOL_ENCODING_##name] = text,
+		SYMBOL_ENCODINGS(X)
+#undef X
+	};
+
+	return texts[encoding];
 }
 
 int symbols_code(struct symbols *symbols, uint64_t address, void *ret, size_t size)

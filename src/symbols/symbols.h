@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,6 +25,34 @@ struct symbol_answer {
 	uint64_t size;
 	size_t frame_count; /* >= 1: inlined functions innermost first, the real function last */
 	const struct symbol_frame *frames; /* valid until the next call */
+	bool data; /* no function but an object, or a section: "[.rodata]" */
+};
+
+/* How to read the bits of a parameter. */
+#define SYMBOL_ENCODINGS(X)                                                                        \
+	X(SIGNED, "signed")                                                                        \
+	X(UNSIGNED, "unsigned")                                                                    \
+	X(POINTER, "pointer")                                                                      \
+	X(BOOL, "bool")                                                                            \
+	X(CHAR, "char")                                                                            \
+	X(ENUM, "enum")
+
+enum symbol_encoding {
+#define X(name, text) SYMBOL_ENCODING_##name,
+	SYMBOL_ENCODINGS(X)
+#undef X
+		SYMBOL_ENCODING_COUNT
+};
+
+/* rdi, rsi, rdx, rcx, r8, r9 */
+enum { SYMBOL_PARAMETERS_MAX = 6 };
+
+struct symbol_parameter {
+	unsigned int argument; /* number of the register */
+	const char *name; /* "" when it has none; "pair+8": the second half of a structure */
+	const char *type; /* as in C or C++ */
+	enum symbol_encoding encoding;
+	unsigned int size; /* bytes */
 };
 
 /* ELF: .symtab, .dynsym, MiniDebugInfo, separate debug file by build-id, DWARF lines and inlines. */
@@ -34,10 +63,27 @@ int symbols_open(int fd, const char *path, struct symbols **ret);
 void symbols_destroy(struct symbols *symbols);
 DEFINE_AUTO(struct symbols, symbols_destroy)
 /*
- * address: as in the file (p_vaddr based). A function without a name is called sub_ADDRESS. -ENOENT: nothing known
- * there.
+ * address: as in the file (p_vaddr based). A function without a name is called sub_ADDRESS; data without one by its
+ * section. -ENOENT: nothing known there.
  */
 int symbols_resolve(struct symbols *symbols, uint64_t address, struct symbol_answer *ret);
+enum { SYMBOLS_BATCH_MAX = 512 };
+
+/*
+ * The same for at most SYMBOLS_BATCH_MAX addresses, which costs each a tenth, and less in ascending order.
+ * frame_count 0: nothing known there. The frames of all answers are valid until the next call.
+ */
+void symbols_resolve_many(struct symbols *symbols, const uint64_t *addresses, size_t count,
+			  struct symbol_answer *ret);
+/*
+ * The parameters that a function gets in integer registers, by DWARF. address: where it begins. A parameter of
+ * which it is not certain how it is passed ends the list. -ENOENT: DWARF knows no function that begins there, or
+ * one whose parameters the compiler may have changed. Strings live as long as symbols.
+ */
+int symbols_parameters(struct symbols *symbols, uint64_t address,
+		       struct symbol_parameter ret[static SYMBOL_PARAMETERS_MAX],
+		       size_t *ret_count);
+const char *symbol_encoding_text(enum symbol_encoding encoding);
 /* Copies at most size bytes of code from address on; returns how many, or a negative errno. */
 int symbols_code(struct symbols *symbols, uint64_t address, void *ret, size_t size);
 

@@ -635,7 +635,8 @@ static int killed_by(const char *path, const struct worker_limits *limits)
 	struct worker worker;
 
 	assert_int_equal(worker_start(&worker, fd, path, true, limits), 0);
-	assert_int_equal(worker_ask(&worker, 0x1234, &reply), -EPIPE);
+	assert_int_equal(worker_ask(&worker, WORKER_FRAMES, &(uint64_t){ 0x1234 }, 1, &reply),
+			 -EPIPE);
 	return worker_stop(&worker);
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * One process per file. Forking costs a millisecond and asking some ten microseconds, which is little next to
- * reading DWARF; checking DWARF well enough to trust the library with it would be writing the library again.
+ * One process per file. Forking costs a millisecond and asking some thirty microseconds, for one address or for
+ * some hundreds; checking DWARF well enough to trust the library with it would be writing the library again.
  *
  * 1. The worker holds no descriptor but the file, the socket and what libdw opens: nothing of the collector's
  *    is kept open or written to by it, and its buffered output is never flushed (_exit).
- * 2. Each load and each answer has its own allowance of CPU and of time; the kernel ends a worker that goes
+ * 2. Each load and each request has its own allowance of CPU and of time; the kernel ends a worker that goes
  *    over it (SIGPROF, SIGALRM), and then the socket reads as closed. The parent needs no clock.
  * 3. The parent believes nothing in a reply that it has not checked: the worker may be corrupted.
  */
@@ -23,8 +23,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 #include "symbols/resolver.h"
@@ -118,59 +120,121 @@ static void allowance_end(void)
 	alarm(0);
 }
 
-static uint32_t text_put(struct strbuf *text, const char *string)
-{
-	size_t at = text->length;
+/* What is being put together: the rows so far, and every string ever sent. */
+struct speaker {
+	struct strtab strings; /* number 0 is "" */
+	size_t strings_sent;
+	size_t unsent; /* bytes of the strings after those */
+	ARRAY(struct worker_answer) answers;
+	ARRAY(struct worker_row) rows;
+	struct strbuf text;
+};
 
-	if (!string || text->length + strlen(string) >= WORKER_TEXT_MAX)
+static uint32_t string_number(struct speaker *speaker, const char *text)
+{
+	size_t before = speaker->strings.count, size = text ? strlen(text) + 1 : 0;
+	uint32_t number;
+
+	if (!text || speaker->unsent + size > WORKER_TEXT_MAX)
 		return 0;
-	strbuf_add(text, string, strlen(string) + 1);
-	return (uint32_t)at;
+	number = strtab_add(&speaker->strings, text);
+	speaker->unsent += speaker->strings.count > before ? size : 0;
+	return number;
 }
 
-static void reply_make(int result, const struct symbol_answer *answer, struct strbuf *ret)
+static void frames_say(struct speaker *speaker, struct resolver *resolver, uint64_t address)
 {
-	struct worker_frame frames[RESOLVER_FRAMES_MAX];
-	struct worker_reply reply = { .result = result };
-	struct strbuf text = {};
+	struct symbol_answer found;
+	int result = resolver_resolve(resolver, address, &found);
 
-	strbuf_putc(&text, '\0');
-	if (result == 0) {
-		reply.frame_count = (uint32_t)answer->frame_count;
-		reply.address = answer->address;
-		reply.size = answer->size;
+	*array_push(&speaker->answers) = (struct worker_answer){ .result = result };
+	if (result)
+		return;
+	speaker->answers.items[speaker->answers.count - 1] = (struct worker_answer){
+		.address = found.address,
+		.size = found.size,
+		.data = found.data,
+		.first = (uint32_t)speaker->rows.count,
+		.count = (uint32_t)found.frame_count,
+	};
+	for (size_t i = 0; i < found.frame_count; i++)
+		*array_push(&speaker->rows) = (struct worker_row){
+			.texts = { string_number(speaker, found.frames[i].name),
+				   string_number(speaker, found.frames[i].linkage),
+				   string_number(speaker, found.frames[i].file) },
+			.numbers = { found.frames[i].line },
+		};
+}
+
+static void parameters_say(struct speaker *speaker, struct resolver *resolver, uint64_t address)
+{
+	struct symbol_parameter found[SYMBOL_PARAMETERS_MAX];
+	size_t count = 0;
+	int result = resolver_parameters(resolver, address, found, &count);
+
+	*array_push(&speaker->answers) = (struct worker_answer){
+		.result = result,
+		.first = (uint32_t)speaker->rows.count,
+		.count = (uint32_t)count,
+	};
+	for (size_t i = 0; i < count; i++)
+		*array_push(&speaker->rows) = (struct worker_row){
+			.texts = { string_number(speaker, found[i].name),
+				   string_number(speaker, found[i].type) },
+			.numbers = { found[i].argument, found[i].encoding, found[i].size },
+		};
+}
+
+static bool speaker_send(struct speaker *speaker)
+{
+	struct worker_reply reply = {
+		.answer_count = (uint32_t)speaker->answers.count,
+		.row_count = (uint32_t)speaker->rows.count,
+		.string_count = (uint32_t)(speaker->strings.count - speaker->strings_sent),
+	};
+	struct strbuf *text = &speaker->text;
+
+	text->length = speaker->unsent = 0;
+	for (; speaker->strings_sent < speaker->strings.count; speaker->strings_sent++) {
+		const char *string = strtab_get(&speaker->strings, (uint32_t)speaker->strings_sent);
+
+		strbuf_add(text, string, strlen(string) + 1);
 	}
-	for (uint32_t i = 0; i < reply.frame_count; i++) {
-		frames[i].name = text_put(&text, answer->frames[i].name);
-		frames[i].linkage = text_put(&text, answer->frames[i].linkage);
-		frames[i].file = text_put(&text, answer->frames[i].file);
-		frames[i].line = answer->frames[i].line;
-	}
-	reply.text_size = (uint32_t)text.length;
-	ret->length = 0;
-	strbuf_add(ret, &reply, sizeof(reply));
-	strbuf_add(ret, frames, reply.frame_count * sizeof(frames[0]));
-	strbuf_add(ret, text.text, text.length);
-	strbuf_deinit(&text);
+	reply.text_size = (uint32_t)text->length;
+	return socket_write(FD_SOCKET, &reply, sizeof(reply)) &&
+	       socket_write(FD_SOCKET, speaker->answers.items,
+			    reply.answer_count * sizeof(struct worker_answer)) &&
+	       socket_write(FD_SOCKET, speaker->rows.items,
+			    reply.row_count * sizeof(struct worker_row)) &&
+	       socket_write(FD_SOCKET, text->text, text->length);
+}
+
+static bool request_read(struct worker_request *ret, uint64_t *ret_addresses)
+{
+	return socket_read(FD_SOCKET, ret, sizeof(*ret)) && ret->count <= SYMBOLS_BATCH_MAX &&
+	       socket_read(FD_SOCKET, ret_addresses, ret->count * sizeof(*ret_addresses));
 }
 
 static void worker_serve(const char *path, bool with_dwarf, const struct worker_limits *limits)
 {
 	struct resolver *resolver = NULL;
-	struct strbuf reply = {};
-	uint64_t address;
+	struct speaker speaker = {};
+	struct worker_request request;
+	uint64_t addresses[SYMBOLS_BATCH_MAX];
 
-	while (socket_read(FD_SOCKET, &address, sizeof(address))) {
-		struct symbol_answer answer;
-		int result;
-
+	strtab_add(&speaker.strings, "");
+	while (request_read(&request, addresses)) {
 		allowance_renew(limits);
 		if (!resolver)
 			resolver = resolver_create(FD_FILE, path, with_dwarf);
-		result = resolver_resolve(resolver, address, &answer);
+		speaker.answers.count = speaker.rows.count = 0;
+		for (uint32_t i = 0; i < request.count; i++)
+			if (request.question == WORKER_PARAMETERS)
+				parameters_say(&speaker, resolver, addresses[i]);
+			else
+				frames_say(&speaker, resolver, addresses[i]);
 		allowance_end();
-		reply_make(result, &answer, &reply);
-		if (!socket_write(FD_SOCKET, reply.text, reply.length))
+		if (!speaker_send(&speaker))
 			break;
 	}
 }
@@ -215,48 +279,106 @@ int worker_start(struct worker *worker, int fd, const char *path, bool with_dwar
 	return 0;
 }
 
-const struct worker_frame *worker_reply_frames(const struct worker_reply *reply)
+const struct worker_answer *worker_reply_answers(const struct worker_reply *reply)
 {
-	return (const struct worker_frame *)(reply + 1);
+	return (const struct worker_answer *)(reply + 1);
+}
+
+const struct worker_row *worker_reply_rows(const struct worker_reply *reply)
+{
+	return (const struct worker_row *)(worker_reply_answers(reply) + reply->answer_count);
 }
 
 const char *worker_reply_text(const struct worker_reply *reply)
 {
-	return (const char *)(worker_reply_frames(reply) + reply->frame_count);
+	return (const char *)(worker_reply_rows(reply) + reply->row_count);
 }
 
-static bool header_sound(const struct worker_reply *reply)
+static size_t reply_rest(const struct worker_reply *reply)
 {
-	return reply->text_size > 0 && reply->text_size <= WORKER_TEXT_MAX &&
-	       reply->frame_count <= RESOLVER_FRAMES_MAX &&
-	       (reply->result < 0 || reply->frame_count > 0);
+	return reply->answer_count * sizeof(struct worker_answer) +
+	       reply->row_count * sizeof(struct worker_row) + reply->text_size;
 }
 
-static bool strings_sound(const struct worker_reply *reply)
+static bool header_sound(const struct worker_reply *reply, size_t count)
 {
-	const struct worker_frame *frames = worker_reply_frames(reply);
+	return reply->text_size <= WORKER_TEXT_MAX && reply->answer_count == count &&
+	       reply->row_count <= count * RESOLVER_FRAMES_MAX;
+}
 
-	for (uint32_t i = 0; i < reply->frame_count; i++)
-		if (frames[i].name >= reply->text_size || frames[i].linkage >= reply->text_size ||
-		    frames[i].file >= reply->text_size)
+static bool answers_sound(const struct worker_reply *reply, enum worker_question question)
+{
+	const struct worker_answer *answers = worker_reply_answers(reply);
+	uint32_t least = question == WORKER_FRAMES;
+	uint32_t most = least ? RESOLVER_FRAMES_MAX : SYMBOL_PARAMETERS_MAX;
+
+	for (uint32_t i = 0; i < reply->answer_count; i++)
+		if (answers[i].result == 0 &&
+		    (answers[i].count < least || answers[i].count > most ||
+		     answers[i].first > reply->row_count ||
+		     answers[i].count > reply->row_count - answers[i].first))
 			return false;
-	return worker_reply_text(reply)[reply->text_size - 1] == '\0';
+	return true;
 }
 
-int worker_ask(struct worker *worker, uint64_t address, struct worker_reply **ret)
+static bool rows_sound(const struct worker_reply *reply, enum worker_question question,
+		       uint32_t string_count)
+{
+	const struct worker_row *rows = worker_reply_rows(reply);
+
+	for (uint32_t i = 0; i < reply->row_count; i++) {
+		for (int text = 0; text < 3; text++)
+			if (rows[i].texts[text] >= string_count)
+				return false;
+		if (question == WORKER_PARAMETERS && (rows[i].numbers[0] >= SYMBOL_PARAMETERS_MAX ||
+						      rows[i].numbers[1] >= SYMBOL_ENCODING_COUNT))
+			return false;
+	}
+	return true;
+}
+
+/* As many strings as were announced, and nothing after them. */
+static bool text_sound(const struct worker_reply *reply)
+{
+	const char *text = worker_reply_text(reply), *end = text + reply->text_size;
+	uint32_t count = 0;
+
+	for (; text < end; count++) {
+		text = memchr(text, '\0', (size_t)(end - text));
+		if (!text)
+			return false;
+		text++;
+	}
+	return count == reply->string_count;
+}
+
+static bool request_write(int socket, enum worker_question question, const uint64_t *addresses,
+			  size_t count)
+{
+	struct worker_request request = { question, (uint32_t)count };
+
+	return socket_write(socket, &request, sizeof(request)) &&
+	       socket_write(socket, addresses, count * sizeof(*addresses));
+}
+
+int worker_ask(struct worker *worker, enum worker_question question, const uint64_t *addresses,
+	       size_t count, struct worker_reply **ret)
 {
 	AUTO(free_ptr) struct worker_reply *reply = NULL;
 	struct worker_reply header;
 	size_t rest;
 
-	if (!socket_write(worker->socket, &address, sizeof(address)) ||
-	    !socket_read(worker->socket, &header, sizeof(header)) || !header_sound(&header))
+	if (!request_write(worker->socket, question, addresses, count) ||
+	    !socket_read(worker->socket, &header, sizeof(header)) || !header_sound(&header, count))
 		return -EPIPE;
-	rest = header.frame_count * sizeof(struct worker_frame) + header.text_size;
+	rest = reply_rest(&header);
 	reply = mem_alloc(sizeof(header) + rest);
 	*reply = header;
-	if (!socket_read(worker->socket, reply + 1, rest) || !strings_sound(reply))
+	if (!socket_read(worker->socket, reply + 1, rest) || !answers_sound(reply, question) ||
+	    !text_sound(reply) || reply->string_count > UINT32_MAX - worker->string_count ||
+	    !rows_sound(reply, question, worker->string_count + reply->string_count))
 		return -EPIPE;
+	worker->string_count += reply->string_count;
 	*ret = take_ptr(reply);
 	return 0;
 }

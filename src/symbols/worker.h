@@ -6,31 +6,51 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct worker {
 	pid_t pid; /* 0: none runs */
 	int socket;
+	uint32_t string_count; /* of all replies so far */
 };
 
-/* A reply: this, then frame_count times struct worker_frame, then text_size bytes of strings. */
+enum worker_question {
+	WORKER_FRAMES, /* rows: texts name, linkage, file; numbers line */
+	WORKER_PARAMETERS, /* rows: texts name, type; numbers argument, encoding, size */
+};
+
+/* A request: this, then count addresses. */
+struct worker_request {
+	uint32_t question;
+	uint32_t count;
+};
+
+/*
+ * A reply: this, then the answers in the order of the addresses, the rows, and text_size bytes of NUL-terminated
+ * strings. Strings are numbered on from those of earlier replies, so that each is sent once; number 0 is "",
+ * meaning none.
+ */
 struct worker_reply {
-	int32_t result; /* 0 or a negative errno */
-	uint32_t frame_count;
-	uint64_t address, size;
-	uint32_t text_size;
-	uint32_t reserved;
+	uint32_t answer_count, row_count, string_count, text_size;
 };
 
-/* Offsets of NUL-terminated strings in the text; file 0 is "", meaning none. */
-struct worker_frame {
-	uint32_t name, linkage, file, line;
+struct worker_answer {
+	uint64_t address, size;
+	int32_t result; /* 0 or a negative errno */
+	uint32_t data; /* 1: an object, no function */
+	uint32_t first, count; /* rows */
+};
+
+struct worker_row {
+	uint32_t texts[3];
+	uint32_t numbers[3];
 };
 
 enum { WORKER_TEXT_MAX = 64 << 20 };
 
-/* What a worker may use up for one answer; the first answer includes the load. */
+/* What a worker may use up for one request; the first one includes the load. */
 struct worker_limits {
 	unsigned int cpu_seconds;
 	unsigned int
@@ -41,11 +61,13 @@ struct worker_limits {
 int worker_start(struct worker *worker, int fd, const char *path, bool with_dwarf,
 		 const struct worker_limits *limits);
 /*
- * Asks for one address. *ret is a heap block, its sizes and strings checked. -EPIPE: the worker died or
- * answered nonsense; worker_stop() then tells how it ended.
+ * Asks for at most SYMBOLS_BATCH_MAX addresses. *ret is a heap block, every number in it checked. -EPIPE: the worker
+ * died or answered nonsense; worker_stop() then tells how it ended.
  */
-int worker_ask(struct worker *worker, uint64_t address, struct worker_reply **ret);
-const struct worker_frame *worker_reply_frames(const struct worker_reply *reply);
+int worker_ask(struct worker *worker, enum worker_question question, const uint64_t *addresses,
+	       size_t count, struct worker_reply **ret);
+const struct worker_answer *worker_reply_answers(const struct worker_reply *reply);
+const struct worker_row *worker_reply_rows(const struct worker_reply *reply);
 const char *worker_reply_text(const struct worker_reply *reply);
 /* Ends the worker and waits for it. Returns the signal that ended it: SIGKILL when it was well until now. */
 int worker_stop(struct worker *worker);
