@@ -34,7 +34,7 @@
 enum {
 	CODE_SIZE = 4096,
 	DATA_SIZE = 65536,
-	CASES = 340000,
+	CASES = 420000,
 	RUNS_MIN = 12, /* of each mnemonic */
 	MISMATCHES_SHOWN = 10,
 	REPEAT_MAX = 100,
@@ -174,13 +174,18 @@ enum {
 	RARE_COUNT = sizeof(rare_forms) / sizeof(rare_forms[0]),
 };
 
-/* Opcodes of vector instructions that are followed: the map, and the byte. */
+/* Opcodes of vector instructions that are followed: the map, and the byte; those with few valid forms more than once. */
 static const uint8_t vector_opcodes[][2] = {
 	{ 1, 0x10 }, { 1, 0x11 }, { 1, 0x12 }, { 1, 0x13 }, { 1, 0x14 }, { 1, 0x15 }, { 1, 0x16 },
-	{ 1, 0x17 }, { 1, 0x28 }, { 1, 0x29 }, { 1, 0x2b }, { 1, 0x54 }, { 1, 0x55 }, { 1, 0x56 },
-	{ 1, 0x57 }, { 1, 0x6c }, { 1, 0x6d }, { 1, 0x6e }, { 1, 0x6f }, { 1, 0x74 }, { 1, 0x75 },
-	{ 1, 0x76 }, { 1, 0x7e }, { 1, 0x7f }, { 1, 0xd6 }, { 1, 0xdb }, { 1, 0xdf }, { 1, 0xe7 },
-	{ 1, 0xeb }, { 1, 0xef }, { 1, 0xf0 }, { 2, 0x29 }, { 2, 0x2a },
+	{ 1, 0x17 }, { 1, 0x28 }, { 1, 0x29 }, { 1, 0x2b }, { 1, 0x2e }, { 1, 0x2f }, { 1, 0x50 },
+	{ 1, 0x54 }, { 1, 0x55 }, { 1, 0x56 }, { 1, 0x57 }, { 1, 0x60 }, { 1, 0x61 }, { 1, 0x62 },
+	{ 1, 0x68 }, { 1, 0x69 }, { 1, 0x6a }, { 1, 0x6c }, { 1, 0x6d }, { 1, 0x6e }, { 1, 0x6f },
+	{ 1, 0x70 }, { 1, 0x73 }, { 1, 0x74 }, { 1, 0x75 }, { 1, 0x76 }, { 1, 0x7e }, { 1, 0x7f },
+	{ 1, 0xc4 }, { 1, 0xc5 }, { 1, 0xc6 }, { 1, 0xd4 }, { 1, 0xd6 }, { 1, 0xd7 }, { 1, 0xda },
+	{ 1, 0xdb }, { 1, 0xdf }, { 1, 0xe7 }, { 1, 0xeb }, { 1, 0xef }, { 1, 0xf0 }, { 1, 0xf8 },
+	{ 1, 0xf9 }, { 1, 0xfa }, { 1, 0xfb }, { 1, 0xfc }, { 1, 0xfd }, { 1, 0xfe }, { 2, 0x29 },
+	{ 2, 0x2a }, { 3, 0x0f }, { 3, 0x14 }, { 3, 0x15 }, { 3, 0x16 }, { 3, 0x22 }, { 1, 0x73 },
+	{ 1, 0x73 }, { 1, 0x2b }, { 1, 0xe7 },
 };
 
 enum {
@@ -267,7 +272,7 @@ static void make_bytes(struct bench *bench, uint8_t code[16])
 
 	for (int i = 0; i < 16; i++)
 		code[i] = next_random(bench) >> 13;
-	if (random % 16 >= 11) {
+	if (random % 16 >= 10) {
 		make_vector_bytes(bench, code);
 		return;
 	}
@@ -618,7 +623,7 @@ static void random_forms(void **state)
 		      bench->mismatches);
 	assert_int_equal(bench->mismatches, 0);
 	assert_int_equal(missed, 0);
-	assert_true(bench->unknown < bench->total / 100);
+	assert_true(bench->unknown < bench->total / 50);
 }
 
 /* Each was wrong once. What went wrong is said beside it. */

@@ -54,6 +54,11 @@ enum {
 	LIFT_SECOND = 2, /* a source operand, and */
 	LIFT_TO_HIGH =
 		2, /* how far that is shifted for the high half of the destination: lift_vector_halves() */
+	LIFT_LANE_SHIFT = 8, /* lift_lanes() */
+	LIFT_HIGH_LANES = 16, /* lift_interleave() */
+	LIFT_BYTES_LEFT = 0, /* lift_shift_bytes() */
+	LIFT_BYTES_RIGHT,
+	LIFT_BYTES_ALIGN,
 	LIFT_STORE_HIGH = 1 << 8, /* lift_vector_half() */
 };
 
@@ -114,7 +119,11 @@ lift_fn lift_branch, lift_branch_count, lift_loop, lift_jmp, lift_call, lift_ret
 	lift_lahf, lift_sahf, lift_flag, lift_flip_carry, lift_end;
 /* lift_vector.c */
 lift_fn lift_vector_move, lift_vector_low, lift_vector_scalar, lift_vector_halves, lift_vector_half,
-	lift_vector_logic, lift_vector_equal, lift_movsd, lift_cmpsd;
+	lift_vector_logic, lift_movsd, lift_cmpsd;
+/* lift_lanes.c */
+lift_fn lift_lanes, lift_signs, lift_shuffle, lift_shuffle_halves, lift_shuffle_words,
+	lift_duplicate, lift_interleave, lift_extract, lift_insert, lift_shift_lanes,
+	lift_shift_bytes, lift_compare_floats;
 /* lift_other.c */
 lift_fn lift_string, lift_opaque, lift_base_read, lift_base_write;
 /* An instruction without a rule: opaque if it is known to do nothing but what its operands say. */

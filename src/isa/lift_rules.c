@@ -283,14 +283,101 @@ enum {
 	X(VPANDNQ, lift_vector_logic, UOP_OP_ANDN)                                                 \
 	X(VANDNPS, lift_vector_logic, UOP_OP_ANDN)                                                 \
 	X(VANDNPD, lift_vector_logic, UOP_OP_ANDN)                                                 \
-	X(PCMPEQB, lift_vector_equal, 0)                                                           \
-	X(PCMPEQW, lift_vector_equal, 0)                                                           \
-	X(PCMPEQD, lift_vector_equal, 0)                                                           \
-	X(PCMPEQQ, lift_vector_equal, 0)                                                           \
-	X(VPCMPEQB, lift_vector_equal, 0)                                                          \
-	X(VPCMPEQW, lift_vector_equal, 0)                                                          \
-	X(VPCMPEQD, lift_vector_equal, 0)                                                          \
-	X(VPCMPEQQ, lift_vector_equal, 0)                                                          \
+	/* lanes of them */                                                                        \
+	X(PCMPEQB, lift_lanes, UOP_OP_LANES_EQ | 1 << LIFT_LANE_SHIFT)                             \
+	X(VPCMPEQB, lift_lanes, UOP_OP_LANES_EQ | 1 << LIFT_LANE_SHIFT)                            \
+	X(PADDB, lift_lanes, UOP_OP_LANES_ADD | 1 << LIFT_LANE_SHIFT)                              \
+	X(VPADDB, lift_lanes, UOP_OP_LANES_ADD | 1 << LIFT_LANE_SHIFT)                             \
+	X(PSUBB, lift_lanes, UOP_OP_LANES_SUB | 1 << LIFT_LANE_SHIFT)                              \
+	X(VPSUBB, lift_lanes, UOP_OP_LANES_SUB | 1 << LIFT_LANE_SHIFT)                             \
+	X(PCMPEQW, lift_lanes, UOP_OP_LANES_EQ | 2 << LIFT_LANE_SHIFT)                             \
+	X(VPCMPEQW, lift_lanes, UOP_OP_LANES_EQ | 2 << LIFT_LANE_SHIFT)                            \
+	X(PADDW, lift_lanes, UOP_OP_LANES_ADD | 2 << LIFT_LANE_SHIFT)                              \
+	X(VPADDW, lift_lanes, UOP_OP_LANES_ADD | 2 << LIFT_LANE_SHIFT)                             \
+	X(PSUBW, lift_lanes, UOP_OP_LANES_SUB | 2 << LIFT_LANE_SHIFT)                              \
+	X(VPSUBW, lift_lanes, UOP_OP_LANES_SUB | 2 << LIFT_LANE_SHIFT)                             \
+	X(PCMPEQD, lift_lanes, UOP_OP_LANES_EQ | 4 << LIFT_LANE_SHIFT)                             \
+	X(VPCMPEQD, lift_lanes, UOP_OP_LANES_EQ | 4 << LIFT_LANE_SHIFT)                            \
+	X(PADDD, lift_lanes, UOP_OP_LANES_ADD | 4 << LIFT_LANE_SHIFT)                              \
+	X(VPADDD, lift_lanes, UOP_OP_LANES_ADD | 4 << LIFT_LANE_SHIFT)                             \
+	X(PSUBD, lift_lanes, UOP_OP_LANES_SUB | 4 << LIFT_LANE_SHIFT)                              \
+	X(VPSUBD, lift_lanes, UOP_OP_LANES_SUB | 4 << LIFT_LANE_SHIFT)                             \
+	X(PCMPEQQ, lift_lanes, UOP_OP_LANES_EQ | 8 << LIFT_LANE_SHIFT)                             \
+	X(VPCMPEQQ, lift_lanes, UOP_OP_LANES_EQ | 8 << LIFT_LANE_SHIFT)                            \
+	X(PADDQ, lift_lanes, UOP_OP_LANES_ADD | 8 << LIFT_LANE_SHIFT)                              \
+	X(VPADDQ, lift_lanes, UOP_OP_LANES_ADD | 8 << LIFT_LANE_SHIFT)                             \
+	X(PSUBQ, lift_lanes, UOP_OP_LANES_SUB | 8 << LIFT_LANE_SHIFT)                              \
+	X(VPSUBQ, lift_lanes, UOP_OP_LANES_SUB | 8 << LIFT_LANE_SHIFT)                             \
+	X(PMINUB, lift_lanes, UOP_OP_LANES_MIN | 1 << LIFT_LANE_SHIFT)                             \
+	X(VPMINUB, lift_lanes, UOP_OP_LANES_MIN | 1 << LIFT_LANE_SHIFT)                            \
+	X(PMOVMSKB, lift_signs, 1)                                                                 \
+	X(VPMOVMSKB, lift_signs, 1)                                                                \
+	X(MOVMSKPS, lift_signs, 4)                                                                 \
+	X(VMOVMSKPS, lift_signs, 4)                                                                \
+	X(MOVMSKPD, lift_signs, 8)                                                                 \
+	X(VMOVMSKPD, lift_signs, 8)                                                                \
+	X(PSHUFD, lift_shuffle, 0)                                                                 \
+	X(VPSHUFD, lift_shuffle, 0)                                                                \
+	X(SHUFPS, lift_shuffle, 1)                                                                 \
+	X(VSHUFPS, lift_shuffle, 1)                                                                \
+	X(SHUFPD, lift_shuffle_halves, 0)                                                          \
+	X(VSHUFPD, lift_shuffle_halves, 0)                                                         \
+	X(PSHUFLW, lift_shuffle_words, 0)                                                          \
+	X(VPSHUFLW, lift_shuffle_words, 0)                                                         \
+	X(PSHUFHW, lift_shuffle_words, 1)                                                          \
+	X(VPSHUFHW, lift_shuffle_words, 1)                                                         \
+	X(MOVSLDUP, lift_duplicate, 0)                                                             \
+	X(VMOVSLDUP, lift_duplicate, 0)                                                            \
+	X(MOVSHDUP, lift_duplicate, 1)                                                             \
+	X(VMOVSHDUP, lift_duplicate, 1)                                                            \
+	X(PUNPCKLBW, lift_interleave, 1)                                                           \
+	X(VPUNPCKLBW, lift_interleave, 1)                                                          \
+	X(PUNPCKLWD, lift_interleave, 2)                                                           \
+	X(VPUNPCKLWD, lift_interleave, 2)                                                          \
+	X(PUNPCKLDQ, lift_interleave, 4)                                                           \
+	X(VPUNPCKLDQ, lift_interleave, 4)                                                          \
+	X(UNPCKLPS, lift_interleave, 4)                                                            \
+	X(VUNPCKLPS, lift_interleave, 4)                                                           \
+	X(PUNPCKHBW, lift_interleave, 1 | LIFT_HIGH_LANES)                                         \
+	X(VPUNPCKHBW, lift_interleave, 1 | LIFT_HIGH_LANES)                                        \
+	X(PUNPCKHWD, lift_interleave, 2 | LIFT_HIGH_LANES)                                         \
+	X(VPUNPCKHWD, lift_interleave, 2 | LIFT_HIGH_LANES)                                        \
+	X(PUNPCKHDQ, lift_interleave, 4 | LIFT_HIGH_LANES)                                         \
+	X(VPUNPCKHDQ, lift_interleave, 4 | LIFT_HIGH_LANES)                                        \
+	X(UNPCKHPS, lift_interleave, 4 | LIFT_HIGH_LANES)                                          \
+	X(VUNPCKHPS, lift_interleave, 4 | LIFT_HIGH_LANES)                                         \
+	X(PEXTRB, lift_extract, 1)                                                                 \
+	X(VPEXTRB, lift_extract, 1)                                                                \
+	X(PEXTRW, lift_extract, 2)                                                                 \
+	X(VPEXTRW, lift_extract, 2)                                                                \
+	X(PINSRW, lift_insert, 2)                                                                  \
+	X(VPINSRW, lift_insert, 2)                                                                 \
+	X(PEXTRD, lift_extract, 4)                                                                 \
+	X(VPEXTRD, lift_extract, 4)                                                                \
+	X(PINSRD, lift_insert, 4)                                                                  \
+	X(VPINSRD, lift_insert, 4)                                                                 \
+	X(PEXTRQ, lift_extract, 8)                                                                 \
+	X(VPEXTRQ, lift_extract, 8)                                                                \
+	X(PINSRQ, lift_insert, 8)                                                                  \
+	X(VPINSRQ, lift_insert, 8)                                                                 \
+	X(PSRLQ, lift_shift_lanes, UOP_OP_SHR)                                                     \
+	X(VPSRLQ, lift_shift_lanes, UOP_OP_SHR)                                                    \
+	X(PSLLQ, lift_shift_lanes, UOP_OP_SHL)                                                     \
+	X(VPSLLQ, lift_shift_lanes, UOP_OP_SHL)                                                    \
+	X(PSLLDQ, lift_shift_bytes, LIFT_BYTES_LEFT)                                               \
+	X(VPSLLDQ, lift_shift_bytes, LIFT_BYTES_LEFT)                                              \
+	X(PSRLDQ, lift_shift_bytes, LIFT_BYTES_RIGHT)                                              \
+	X(VPSRLDQ, lift_shift_bytes, LIFT_BYTES_RIGHT)                                             \
+	X(PALIGNR, lift_shift_bytes, LIFT_BYTES_ALIGN)                                             \
+	X(VPALIGNR, lift_shift_bytes, LIFT_BYTES_ALIGN)                                            \
+	X(COMISS, lift_compare_floats, 4)                                                          \
+	X(VCOMISS, lift_compare_floats, 4)                                                         \
+	X(UCOMISS, lift_compare_floats, 4)                                                         \
+	X(VUCOMISS, lift_compare_floats, 4)                                                        \
+	X(COMISD, lift_compare_floats, 8)                                                          \
+	X(VCOMISD, lift_compare_floats, 8)                                                         \
+	X(UCOMISD, lift_compare_floats, 8)                                                         \
+	X(VUCOMISD, lift_compare_floats, 8)                                                        \
 	/* without an effect on registers or memory */                                             \
 	X(NOP, lift_nop, 0)                                                                        \
 	X(PAUSE, lift_pause, 0)                                                                    \

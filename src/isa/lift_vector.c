@@ -9,43 +9,7 @@
  * Forms that are not followed (longer vectors, masks, registers from xmm16 on, MMX) are opaque: their destination
  * is unknown.
  */
-#include "isa/lift_private.h"
-
-enum {
-	HALF_BYTES = 8,
-	FOLLOWED = 16, /* registers */
-};
-
-/* The operands without mask registers. */
-struct vector_insn {
-	const ZydisDecodedOperand *dst;
-	const ZydisDecodedOperand
-		*first; /* source; the destination itself where there are only two operands */
-	const ZydisDecodedOperand *second;
-	unsigned imm;
-};
-
-enum half_kind {
-	HALF_REG,
-	HALF_IMM,
-	HALF_MEMORY,
-};
-
-/* What a half of the destination is to be. */
-struct half {
-	enum half_kind kind;
-	uint8_t size; /* bytes, zero-extended */
-	uint8_t reg;
-	int64_t imm;
-	struct uop address;
-};
-
-/* A source operand: its address computed, if it has one. */
-struct vector_source {
-	bool is_memory;
-	uint8_t reg; /* its low half, or a general register */
-	struct uop address;
-};
+#include "isa/lift_vector.h"
 
 static bool is_followed(const ZydisDecodedOperand *operand)
 {
@@ -55,27 +19,26 @@ static bool is_followed(const ZydisDecodedOperand *operand)
 		return true;
 	class = ZydisRegisterGetClass(operand->reg.value);
 	if (class == ZYDIS_REGCLASS_XMM)
-		return ZydisRegisterGetId(operand->reg.value) < FOLLOWED;
+		return ZydisRegisterGetId(operand->reg.value) < 16;
 	return lift_is_gpr(operand->reg.value);
 }
 
-static bool is_vector(const ZydisDecodedOperand *operand)
+bool vector_is(const ZydisDecodedOperand *operand)
 {
 	return operand->type == ZYDIS_OPERAND_TYPE_REGISTER && !lift_is_gpr(operand->reg.value);
 }
 
-static uint8_t low_half(const ZydisDecodedOperand *operand)
+uint8_t vector_low(const ZydisDecodedOperand *operand)
 {
 	return UOP_XMM0 + ZydisRegisterGetId(operand->reg.value);
 }
 
-static uint8_t high_half(const ZydisDecodedOperand *operand)
+uint8_t vector_high(const ZydisDecodedOperand *operand)
 {
-	return low_half(operand) + UOP_XMM0_HIGH - UOP_XMM0;
+	return vector_low(operand) + HALF_TO_HIGH;
 }
 
-/* Takes the operands apart. An instruction whose form is not followed is lifted as opaque: false. */
-static bool vector_insn_get(struct lifter *l, struct vector_insn *ret)
+bool vector_insn_get(struct lifter *l, struct vector_insn *ret)
 {
 	const ZydisDecodedInstructionAvx *avx = &l->insn->avx;
 	const ZydisDecodedOperand *found[3];
@@ -97,7 +60,7 @@ static bool vector_insn_get(struct lifter *l, struct vector_insn *ret)
 		else
 			found[count++] = operand;
 	}
-	if (!followed || count < 2) {
+	if (!followed || !count) {
 		lift_opaque(l, 0);
 		return false;
 	}
@@ -107,24 +70,29 @@ static bool vector_insn_get(struct lifter *l, struct vector_insn *ret)
 	return true;
 }
 
-static struct vector_source source_get(struct lifter *l, const ZydisDecodedOperand *operand)
+struct vector_source vector_source(struct lifter *l, const ZydisDecodedOperand *operand)
 {
 	struct vector_source source = { .is_memory = operand->type == ZYDIS_OPERAND_TYPE_MEMORY };
 
 	if (source.is_memory)
 		lift_address(l, operand, true, &source.address);
 	else
-		source.reg = is_vector(operand) ? low_half(operand) : lift_gpr(operand->reg.value);
+		source.reg = vector_is(operand) ? vector_low(operand)
+						: lift_gpr(operand->reg.value);
 	return source;
 }
 
-static struct half half_imm(int64_t imm)
+struct half half_imm(int64_t imm)
 {
 	return (struct half){ .kind = HALF_IMM, .size = HALF_BYTES, .imm = imm };
 }
 
-/* The low (0) or high (1) half of a source, or the first size bytes of it. */
-static struct half half_of(const struct vector_source *source, unsigned high, unsigned size)
+struct half half_reg(uint8_t reg)
+{
+	return (struct half){ .kind = HALF_REG, .size = HALF_BYTES, .reg = reg };
+}
+
+struct half half_of(const struct vector_source *source, unsigned high, unsigned size)
 {
 	struct half half = { .kind = source->is_memory ? HALF_MEMORY : HALF_REG,
 			     .size = size,
@@ -132,13 +100,13 @@ static struct half half_of(const struct vector_source *source, unsigned high, un
 			     .address = source->address };
 
 	if (high) {
-		half.reg += UOP_XMM0_HIGH - UOP_XMM0;
+		half.reg += HALF_TO_HIGH;
 		half.address.imm += HALF_BYTES;
 	}
 	return half;
 }
 
-static void half_put(struct lifter *l, uint8_t dst, const struct half *half)
+void half_put(struct lifter *l, uint8_t dst, const struct half *half)
 {
 	struct uop load = half->address;
 
@@ -154,15 +122,29 @@ static void half_put(struct lifter *l, uint8_t dst, const struct half *half)
 	}
 }
 
+void vector_registers(struct lifter *l, const ZydisDecodedOperand *operand, uint8_t ret[2])
+{
+	struct vector_source source = vector_source(l, operand);
+
+	for (unsigned high = 0; high < 2; high++) {
+		struct half half = half_of(&source, high, HALF_BYTES);
+
+		if (source.is_memory) {
+			half.reg = lift_temp(l);
+			half_put(l, half.reg, &half);
+		}
+		ret[high] = half.reg;
+	}
+}
+
 static bool half_is(const struct half *half, uint8_t reg)
 {
 	return half->kind == HALF_REG && half->reg == reg;
 }
 
-static void vector_put(struct lifter *l, const ZydisDecodedOperand *dst, struct half low,
-		       struct half high)
+void vector_put(struct lifter *l, const ZydisDecodedOperand *dst, struct half low, struct half high)
 {
-	uint8_t to_low = low_half(dst), to_high = high_half(dst);
+	uint8_t to_low = vector_low(dst), to_high = vector_high(dst);
 	unsigned before = l->block->count;
 
 	if (half_is(&high, to_low) && half_is(&low, to_high)) {
@@ -203,11 +185,11 @@ void lift_vector_move(struct lifter *l, unsigned arg)
 		return;
 	if (insn.dst->type == ZYDIS_OPERAND_TYPE_MEMORY) {
 		lift_address(l, insn.dst, true, &address);
-		half_store(l, &address, HALF_BYTES, low_half(insn.second), 0);
-		half_store(l, &address, HALF_BYTES, high_half(insn.second), HALF_BYTES);
+		half_store(l, &address, HALF_BYTES, vector_low(insn.second), 0);
+		half_store(l, &address, HALF_BYTES, vector_high(insn.second), HALF_BYTES);
 		return;
 	}
-	source = source_get(l, insn.second);
+	source = vector_source(l, insn.second);
 	vector_put(l, insn.dst, half_of(&source, 0, HALF_BYTES), half_of(&source, 1, HALF_BYTES));
 }
 
@@ -222,11 +204,11 @@ void lift_vector_low(struct lifter *l, unsigned size)
 		return;
 	if (insn.dst->type == ZYDIS_OPERAND_TYPE_MEMORY) {
 		lift_address(l, insn.dst, true, &address);
-		half_store(l, &address, size, low_half(insn.second), 0);
+		half_store(l, &address, size, vector_low(insn.second), 0);
 		return;
 	}
-	source = source_get(l, insn.second);
-	if (is_vector(insn.dst))
+	source = vector_source(l, insn.second);
+	if (vector_is(insn.dst))
 		vector_put(l, insn.dst, half_of(&source, 0, size), half_imm(0));
 	else
 		lift_mov(l, size, lift_gpr(insn.dst->reg.value), lift_reg(source.reg), 0);
@@ -235,15 +217,16 @@ void lift_vector_low(struct lifter *l, unsigned size)
 /* The low 4 bytes of one register, the rest of another. */
 static void merge_single(struct lifter *l, const struct vector_insn *insn)
 {
-	uint8_t low = low_half(insn->second), to = low_half(insn->dst);
+	uint8_t low = vector_low(insn->second), to = vector_low(insn->dst);
 
-	if (to != low_half(insn->first)) {
+	if (to != vector_low(insn->first)) {
 		if (to == low) {
 			low = lift_temp(l);
 			lift_mov(l, HALF_BYTES, low, lift_reg(to), 0);
 		}
-		lift_mov(l, HALF_BYTES, to, lift_reg(low_half(insn->first)), 0);
-		lift_mov(l, HALF_BYTES, high_half(insn->dst), lift_reg(high_half(insn->first)), 0);
+		lift_mov(l, HALF_BYTES, to, lift_reg(vector_low(insn->first)), 0);
+		lift_mov(l, HALF_BYTES, vector_high(insn->dst), lift_reg(vector_high(insn->first)),
+			 0);
 	}
 	lift_mov(l, 4, to, lift_reg(low), UOP_MERGE);
 }
@@ -265,8 +248,8 @@ void lift_vector_scalar(struct lifter *l, unsigned size)
 		merge_single(l, &insn);
 		return;
 	}
-	first = source_get(l, insn.first);
-	second = source_get(l, insn.second);
+	first = vector_source(l, insn.first);
+	second = vector_source(l, insn.second);
 	vector_put(l, insn.dst, half_of(&second, 0, HALF_BYTES), half_of(&first, 1, HALF_BYTES));
 }
 
@@ -296,8 +279,8 @@ void lift_vector_halves(struct lifter *l, unsigned arg)
 
 	if (!vector_insn_get(l, &insn))
 		return;
-	sources[0] = source_get(l, insn.first);
-	sources[1] = source_get(l, insn.second);
+	sources[0] = vector_source(l, insn.first);
+	sources[1] = vector_source(l, insn.second);
 	vector_put(l, insn.dst,
 		   half_of(&sources[(to_low & LIFT_SECOND) != 0], to_low & LIFT_HIGH, HALF_BYTES),
 		   half_of(&sources[(to_high & LIFT_SECOND) != 0], to_high & LIFT_HIGH,
@@ -318,48 +301,27 @@ void lift_vector_half(struct lifter *l, unsigned arg)
 		return;
 	lift_address(l, insn.dst, true, &address);
 	half_store(l, &address, HALF_BYTES,
-		   arg & LIFT_STORE_HIGH ? high_half(insn.second) : low_half(insn.second), 0);
+		   arg & LIFT_STORE_HIGH ? vector_high(insn.second) : vector_low(insn.second), 0);
 }
 
-static bool is_same(const struct vector_insn *insn)
+bool vector_is_same(const struct vector_insn *insn)
 {
-	return is_vector(insn->second) && insn->first->reg.value == insn->second->reg.value;
+	return vector_is(insn->second) && insn->first->reg.value == insn->second->reg.value;
 }
 
 void lift_vector_logic(struct lifter *l, unsigned op)
 {
 	struct vector_insn insn;
-	struct vector_source second;
+	uint8_t second[2];
 
 	if (!vector_insn_get(l, &insn))
 		return;
-	if (is_same(&insn) && (op == UOP_OP_XOR || op == UOP_OP_ANDN)) {
+	if (vector_is_same(&insn) && (op == UOP_OP_XOR || op == UOP_OP_ANDN)) {
 		vector_put(l, insn.dst, half_imm(0), half_imm(0));
 		return;
 	}
-	second = source_get(l, insn.second);
-	for (unsigned high = 0; high < 2; high++) {
-		unsigned distance = high ? UOP_XMM0_HIGH - UOP_XMM0 : 0;
-		struct half half = half_of(&second, high, HALF_BYTES);
-
-		if (second.is_memory) {
-			half.reg = lift_temp(l);
-			half_put(l, half.reg, &half);
-		}
-		lift_op(l, op, HALF_BYTES, low_half(insn.dst) + distance,
-			low_half(insn.first) + distance, lift_reg(half.reg), 0);
-	}
-}
-
-/* A vector compared with itself is how all bits are set. */
-void lift_vector_equal(struct lifter *l, unsigned arg)
-{
-	struct vector_insn insn;
-
-	if (!vector_insn_get(l, &insn))
-		return;
-	if (is_same(&insn))
-		vector_put(l, insn.dst, half_imm(-1), half_imm(-1));
-	else
-		lift_opaque(l, 0);
+	vector_registers(l, insn.second, second);
+	for (unsigned high = 0; high < 2; high++)
+		lift_op(l, op, HALF_BYTES, vector_low(insn.dst) + high * HALF_TO_HIGH,
+			vector_low(insn.first) + high * HALF_TO_HIGH, lift_reg(second[high]), 0);
 }

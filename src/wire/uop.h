@@ -116,6 +116,14 @@ enum uop_trait {
 	X(BSWAP, "bswap", UOP_A | UOP_W)                                                           \
 	X(ADCX, "adcx", UOP_AB | UOP_W | UOP_F)                                                    \
 	X(ADOX, "adox", UOP_AB | UOP_W | UOP_F)                                                    \
+	X(PICK, "pick", UOP_AB | UOP_W)                                                            \
+	X(ZIP, "zip", UOP_AB | UOP_W)                                                              \
+	X(SIGNS, "signs", UOP_AB | UOP_W)                                                          \
+	X(LANES_EQ, "lanes_eq", UOP_AB | UOP_W)                                                    \
+	X(LANES_ADD, "lanes_add", UOP_AB | UOP_W)                                                  \
+	X(LANES_SUB, "lanes_sub", UOP_AB | UOP_W)                                                  \
+	X(LANES_MIN, "lanes_min", UOP_AB | UOP_W)                                                  \
+	X(FCMP, "fcmp", UOP_AB)                                                                    \
 	X(SETCC, "setcc", UOP_W | UOP_F)                                                           \
 	X(SELECT, "select", UOP_READS_B | UOP_D | UOP_W | UOP_F)                                   \
 	X(FLAGS_GET, "flags_get", UOP_W | UOP_F)                                                   \
@@ -192,6 +200,9 @@ enum uop_end {
 #define UOP_GIVE_UP_IMM(end, mnemonic) ((wire_s64)(end) | (wire_s64)(mnemonic) << 8)
 #define UOP_GIVE_UP_END(imm) ((imm)&0xff)
 #define UOP_GIVE_UP_MNEMONIC(imm) ((imm) >> 8 & 0xffff)
+
+/* imm of PICK: which of the eight words of a and b each word of the result is. */
+#define UOP_PICK_IMM(w0, w1, w2, w3) ((w0) | (w1) << 3 | (w2) << 6 | (w3) << 9)
 
 enum {
 	UOP_CODE_MAX = 64, /* bytes of code in a block */

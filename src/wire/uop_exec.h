@@ -491,6 +491,106 @@ UOP_INLINE void uop_bmi(struct uop_eval *e, wire_u32 op)
 		      known);
 }
 
+/* Bit 0 of each lane of size bytes. */
+UOP_INLINE wire_u64 uop_lane_ones(wire_u32 size)
+{
+	switch (size) {
+	case 1:
+		return 0x0101010101010101ull;
+	case 2:
+		return 0x0001000100010001ull;
+	case 4:
+		return 0x0000000100000001ull;
+	}
+	return 1;
+}
+
+/* In lanes, by arithmetic on all of them at once: the top bits are kept out of it, so that nothing is carried over. */
+UOP_INLINE wire_u64 uop_lanes(wire_u64 a, wire_u64 b, wire_u32 op, wire_u32 size)
+{
+	wire_u32 width = size * 8 & 63, top = (size * 8 - 1) & 63;
+	wire_u64 ones = uop_lane_ones(size), tops = ones << top,
+		 all = width ? (1ull << width) - 1 : ~0ull;
+	wire_u64 differ = a ^ b, chosen;
+
+	if (op == UOP_OP_LANES_ADD)
+		return ((a & ~tops) + (b & ~tops)) ^ (differ & tops);
+	if (op == UOP_OP_LANES_SUB)
+		return ((a | tops) - (b & ~tops)) ^ (~differ & tops);
+	if (op == UOP_OP_LANES_EQ)
+		return (~(((differ & ~tops) + ~tops) | differ) >> top & ones) * all;
+	/* a < b without signs, where a - b borrows */
+	chosen = ((a | tops) - (b & ~tops)) ^ (~differ & tops);
+	chosen = ((~a & b) | ((~a | b) & chosen)) >> top & ones;
+	chosen *= all;
+	return (a & chosen) | (b & ~chosen);
+}
+
+/* Spreads four bytes to the even ones of eight. */
+UOP_INLINE wire_u64 uop_spread(wire_u64 x)
+{
+	x &= 0xffffffff;
+	x = (x | x << 16) & 0x0000ffff0000ffffull;
+	return (x | x << 8) & 0x00ff00ff00ff00ffull;
+}
+
+UOP_INLINE wire_u64 uop_signs(wire_u64 x, wire_u32 size)
+{
+	if (size == 8)
+		return x >> 63;
+	if (size == 4)
+		return (x >> 31 & 1) | (x >> 62 & 2);
+	/* Byte i has its bit moved to 56 + i. */
+	return (x >> 7 & 0x0101010101010101ull) * 0x0102040810204080ull >> 56;
+}
+
+UOP_INLINE wire_u64 uop_pick_word(const struct uop_eval *e, wire_u64 which)
+{
+	return (which & 4 ? e->b : e->a) >> ((which & 3) * 16) & 0xffff;
+}
+
+/* Comparison of floating-point numbers. A denormal one counts as 0 if the program wants it so: that is not known. */
+UOP_INLINE void uop_compare_floats(struct uop_eval *e)
+{
+	wire_u64 limit = e->bits == 64 ? 0x7ffull << 52 : 0xffull << 23;
+	wire_u64 least = e->bits == 64 ? 1ull << 52 : 1ull << 23;
+	wire_u64 a = e->a & e->mask >> 1, b = e->b & e->mask >> 1;
+	wire_s64 first = uop_top(e, e->a) ? -(wire_s64)a : (wire_s64)a;
+	wire_s64 second = uop_top(e, e->b) ? -(wire_s64)b : (wire_s64)b;
+	wire_u32 flags = (first < second ? UOP_CF : 0) | (first == second ? UOP_ZF : 0);
+
+	if (a > limit || b > limit)
+		flags = UOP_ZF | UOP_PF | UOP_CF;
+	e->unknown |= (a && a < least) || (b && b < least);
+	uop_set_flags(e, flags, UOP_STATUS);
+}
+
+UOP_INLINE void uop_vector(struct uop_eval *e, const struct uop *uop)
+{
+	wire_u32 size = uop->imm & 15, high = uop->imm & 1 ? 32 : 0;
+	wire_u64 imm = uop->imm;
+
+	switch (uop->op) {
+	case UOP_OP_PICK:
+		e->result = uop_pick_word(e, imm) | uop_pick_word(e, imm >> 3) << 16 |
+			    uop_pick_word(e, imm >> 6) << 32 | uop_pick_word(e, imm >> 9) << 48;
+		break;
+	case UOP_OP_ZIP:
+		e->result = uop_spread(e->a >> high) | uop_spread(e->b >> high) << 8;
+		break;
+	case UOP_OP_SIGNS:
+		e->result = uop_signs(e->a, size) | uop_signs(e->b, size) << (size == 8	  ? 1
+									      : size == 4 ? 2
+											  : 8);
+		break;
+	case UOP_OP_FCMP:
+		uop_compare_floats(e);
+		break;
+	default:
+		e->result = uop_lanes(e->a, e->b, uop->op, size);
+	}
+}
+
 UOP_INLINE wire_u64 uop_swap(wire_u64 value, wire_u32 bits)
 {
 	return __builtin_bswap64(value) >> (64 - bits);
@@ -633,6 +733,8 @@ UOP_INLINE int uop_compute(struct uop_state *state, struct uop_eval *e, const st
 		uop_scan(state, e, uop);
 	else if (op >= UOP_OP_ANDN && op <= UOP_OP_PEXT)
 		uop_bmi(e, op);
+	else if (op >= UOP_OP_PICK && op <= UOP_OP_FCMP)
+		uop_vector(e, uop);
 	return 0;
 }
 
