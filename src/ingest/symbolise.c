@@ -3,11 +3,12 @@
  * Symbolisation of a whole profile.
  *
  * Locations come sorted by module and address. Each module is opened once, its locations are resolved in ascending
- * order, and it is closed again: memory is bounded by the largest module.
+ * order and many at a time, and it is closed again: memory is bounded by the largest module.
  *
  * 1. Every location gets at least one frame; where nothing is known, its symbol is "[unknown]".
  * 2. A function is one symbol row per module and start address; a function seen only inlined is one row per module
- *    and name.
+ *    and name. So is an object that a location points to.
+ * 3. Code and parameters are asked for once per symbol.
  */
 #include "ingest/symbolise.h"
 
@@ -29,9 +30,9 @@ enum {
 
 struct work {
 	struct store *store;
-	symbolise_open_fn open;
-	void *ctx;
+	const struct symbolise_sources *sources;
 	struct store_module module; /* being worked on */
+	struct module_id owner; /* the symbol's module: that one, or a part of the kernel */
 	struct symbols *symbols;
 	struct kallsyms *kallsyms;
 	struct jitmap *jitmap;
@@ -66,17 +67,38 @@ static const char *mark_text(uint64_t address)
 	return address < STACK_END_COUNT ? texts[address] : "[stack cut]";
 }
 
-static int symbol_put(struct work *work, uint64_t key, const struct store_symbol *row,
-		      struct symbol_id *ret)
+static int parameters_put(struct work *work, struct symbol_id symbol, uint64_t address)
 {
-	bool fresh;
-	uint64_t *id = map_at(&work->symbol_ids, key, &fresh);
+	struct symbol_parameter found[SYMBOL_PARAMETERS_MAX];
+	size_t count = 0;
+	int err = 0;
+
+	if (symbols_parameters(work->symbols, address, found, &count))
+		return 0;
+	for (size_t i = 0; i < count && !err; i++)
+		err = store_parameter_put(
+			work->store, &(struct store_parameter){
+					     .symbol = symbol,
+					     .argument = found[i].argument,
+					     .name = found[i].name,
+					     .type = found[i].type,
+					     .encoding = symbol_encoding_text(found[i].encoding),
+					     .size = found[i].size,
+				     });
+	return err;
+}
+
+/* *ret_fresh: the row was not there yet. */
+static int symbol_put(struct work *work, uint64_t key, const struct store_symbol *row,
+		      struct symbol_id *ret, bool *ret_fresh)
+{
+	uint64_t *id = map_at(&work->symbol_ids, key, ret_fresh);
 	struct store_symbol symbol = *row;
 
-	if (fresh)
+	if (*ret_fresh)
 		*id = ++work->symbol_count;
 	ret->v = (uint32_t)*id;
-	if (!fresh)
+	if (!*ret_fresh)
 		return 0;
 	symbol.id = *ret;
 	return store_symbol_put(work->store, &symbol);
@@ -93,6 +115,17 @@ static int file_put(struct work *work, const char *path, struct file_id *ret)
 	return work->files.count > before ? store_file_put(work->store, *ret, path) : 0;
 }
 
+/* A section and its first object begin at the same address, so that only the name tells data apart. */
+static uint64_t symbol_key(const struct work *work, const struct store_symbol *row,
+			   const char *linkage, bool data)
+{
+	uint64_t where = row->address;
+
+	if (data || !where)
+		where = hash64_pair(where, hash_bytes(linkage, strlen(linkage)));
+	return hash64_pair(hash64_pair(work->owner.v, row->inlined), where);
+}
+
 /* The symbol row of frame number depth; the last frame is the function itself. */
 static int frame_symbol(struct work *work, const struct symbol_answer *answer, size_t depth,
 			struct symbol_id *ret)
@@ -101,35 +134,46 @@ static int frame_symbol(struct work *work, const struct symbol_answer *answer, s
 	bool inlined = depth + 1 < answer->frame_count;
 	const char *linkage = frame->linkage ? frame->linkage : frame->name;
 	struct store_symbol row = {
-		.module = work->module.id,
+		.module = work->owner,
 		.name = frame->name,
 		.linkage = strcmp(linkage, frame->name) ? linkage : NULL,
 		.address = inlined ? 0 : answer->address,
 		.size = inlined ? 0 : answer->size,
 		.inlined = inlined,
 	};
-	uint64_t where = inlined || !answer->address ? hash_bytes(linkage, strlen(linkage))
-						     : answer->address;
+	bool fresh;
+	int err =
+		symbol_put(work, symbol_key(work, &row, linkage, answer->data), &row, ret, &fresh);
 
-	return symbol_put(work, hash64_pair(hash64_pair(work->module.id.v, inlined), where), &row,
-			  ret);
+	if (err || !fresh || inlined || answer->data || !answer->address || !work->symbols)
+		return err;
+	return parameters_put(work, *ret, answer->address);
+}
+
+static size_t code_read(struct work *work, uint64_t address, void *ret, size_t size)
+{
+	const struct symbolise_sources *sources = work->sources;
+	int got = work->symbols ? symbols_code(work->symbols, address, ret, size) : 0;
+
+	if (got > 0)
+		return (size_t)got;
+	return sources->code ? sources->code(sources->ctx, &work->module, address, ret, size) : 0;
 }
 
 static int code_keep(struct work *work, struct symbol_id symbol, const struct symbol_answer *answer)
 {
-	size_t size = answer->size ? answer->size : CODE_UNKNOWN_SIZE;
+	size_t size = answer->size ? answer->size : CODE_UNKNOWN_SIZE, got;
 	AUTO(free_ptr) void *code = NULL;
 	bool fresh;
-	int got;
 
-	if (!work->symbols || !answer->address || size > CODE_MAX)
+	if (!answer->address || answer->data || size > CODE_MAX)
 		return 0;
 	map_at(&work->code_kept, symbol.v, &fresh);
 	if (!fresh)
 		return 0;
 	code = mem_alloc(size);
-	got = symbols_code(work->symbols, answer->address, code, size);
-	return got > 0 ? store_symbol_code_put(work->store, symbol, code, (size_t)got) : 0;
+	got = code_read(work, answer->address, code, size);
+	return got ? store_symbol_code_put(work->store, symbol, code, got) : 0;
 }
 
 static int answer_put(struct work *work, const struct store_unnamed *location,
@@ -170,49 +214,55 @@ static int kernel_module_enter(struct work *work, const struct store_unnamed *lo
 			return err;
 		*id = row.id.v;
 	}
-	work->module.id.v = (uint32_t)*id;
-	return store_location_put(work->store, location->location, work->module.id,
-				  location->address);
+	work->owner.v = (uint32_t)*id;
+	return store_location_put(work->store, location->location, work->owner, location->address);
 }
 
+/* Where there is no ELF file to ask. */
 static int location_resolve(struct work *work, const struct store_unnamed *location,
 			    struct symbol_answer *ret)
 {
 	const char *module;
 	int err;
 
-	switch (work->module.kind) {
-	case MODULE_ELF:
-	case MODULE_VDSO:
-		return work->symbols ? symbols_resolve(work->symbols, location->address, ret)
-				     : -ENOENT;
-	case MODULE_JIT:
-		return work->jitmap ? jitmap_resolve(work->jitmap, location->address, ret)
-				    : -ENOENT;
-	case MODULE_KERNEL:
-		if (!work->kallsyms)
-			return -ENOENT;
-		err = kallsyms_resolve(work->kallsyms, location->address, ret, &module);
-		return err ? err : kernel_module_enter(work, location, module);
-	default:
+	if (work->jitmap)
+		return jitmap_resolve(work->jitmap, location->address, ret);
+	if (!work->kallsyms)
 		return -ENOENT;
-	}
+	err = kallsyms_resolve(work->kallsyms, location->address, ret, &module);
+	return err ? err : kernel_module_enter(work, location, module);
 }
 
-static int location_name(struct work *work, const struct store_unnamed *location)
+/* answer NULL: not asked yet. */
+static int location_name(struct work *work, const struct store_unnamed *location,
+			 const struct symbol_answer *answer)
 {
-	struct module_id module = work->module.id;
 	struct symbol_frame frame = { .name = "[unknown]" };
-	struct symbol_answer answer = { .frame_count = 1, .frames = &frame };
-	int err;
+	struct symbol_answer unknown = { .frame_count = 1, .frames = &frame }, found;
 
+	work->owner = work->module.id;
 	if (work->module.kind == MODULE_MARK)
 		frame.name = mark_text(location->address);
-	err = location_resolve(work, location, &answer);
-	if (err)
-		answer = (struct symbol_answer){ .frame_count = 1, .frames = &frame };
-	err = answer_put(work, location, &answer);
-	work->module.id = module;
+	if (!answer && location_resolve(work, location, &found) == 0)
+		answer = &found;
+	if (!answer || !answer->frame_count)
+		answer = &unknown;
+	return answer_put(work, location, answer);
+}
+
+/* At most SYMBOLS_BATCH_MAX locations. */
+static int batch_name(struct work *work, const struct store_unnamed *locations, size_t count)
+{
+	struct symbol_answer answers[SYMBOLS_BATCH_MAX];
+	uint64_t addresses[SYMBOLS_BATCH_MAX];
+	int err = 0;
+
+	for (size_t i = 0; i < count; i++)
+		addresses[i] = locations[i].address;
+	if (work->symbols)
+		symbols_resolve_many(work->symbols, addresses, count, answers);
+	for (size_t i = 0; i < count && !err; i++)
+		err = location_name(work, &locations[i], work->symbols ? &answers[i] : NULL);
 	return err;
 }
 
@@ -228,7 +278,7 @@ static void module_open(struct work *work)
 	}
 	if (work->module.kind == MODULE_ANON || work->module.kind == MODULE_MARK)
 		return;
-	fd = work->open(work->ctx, &work->module);
+	fd = work->sources->open(work->sources->ctx, &work->module);
 	if (fd < 0) {
 		log_debug("%s: cannot be opened: %s", work->module.path, strerror(-fd));
 		return;
@@ -253,15 +303,16 @@ static int module_name(struct work *work, const struct store_unnamed *locations,
 	if (err)
 		return err;
 	module_open(work);
-	for (size_t i = 0; i < count && !err; i++)
-		err = location_name(work, &locations[i]);
+	for (size_t i = 0; i < count && !err; i += SYMBOLS_BATCH_MAX)
+		err = batch_name(work, &locations[i],
+				 count - i < SYMBOLS_BATCH_MAX ? count - i : SYMBOLS_BATCH_MAX);
 	module_close(work);
 	return err;
 }
 
-int symbolise(struct store *store, symbolise_open_fn open, void *ctx)
+int symbolise_from(struct store *store, const struct symbolise_sources *sources)
 {
-	AUTO(work_deinit) struct work work = { .store = store, .open = open, .ctx = ctx };
+	AUTO(work_deinit) struct work work = { .store = store, .sources = sources };
 	AUTO(free_ptr) struct store_unnamed *unnamed = NULL;
 	size_t count, end;
 	int err;
@@ -273,6 +324,13 @@ int symbolise(struct store *store, symbolise_open_fn open, void *ctx)
 		err = module_name(&work, unnamed + begin, end - begin);
 	}
 	return err ? err : store_commit(store);
+}
+
+int symbolise(struct store *store, symbolise_open_fn open, void *ctx)
+{
+	const struct symbolise_sources sources = { .open = open, .ctx = ctx };
+
+	return symbolise_from(store, &sources);
 }
 
 int symbolise_open_path(void *ctx, const struct store_module *module)

@@ -40,6 +40,7 @@ struct symbols {
 	struct strtab strings; /* every string ever answered */
 	ARRAY(const char *) numbered; /* the worker's numbers to strings */
 	ARRAY(struct symbol_frame) frames; /* of the last answers */
+	uint64_t unnamed_start, unnamed_size; /* the function without a name found last */
 };
 
 int symbols_open(int fd, const char *path, struct symbols **ret)
@@ -126,20 +127,32 @@ static int symbols_ask(struct symbols *symbols, enum worker_question question,
 	return -ENOENT;
 }
 
+/* As fde_find(), which reads the file: addresses in ascending order do that once per function. */
+static int unnamed_find(struct symbols *symbols, uint64_t address)
+{
+	if (address - symbols->unnamed_start < symbols->unnamed_size)
+		return 0;
+	return fde_find(&symbols->image, address, &symbols->unnamed_start, &symbols->unnamed_size);
+}
+
 /* A function that no table names still has bounds, so that its samples stay together. */
 static void unnamed_answer(struct symbols *symbols, uint64_t address, struct symbol_frame *frame,
 			   struct symbol_answer *ret)
 {
-	uint64_t start, size;
 	char name[32];
 
 	*ret = (struct symbol_answer){};
-	if (fde_find(&symbols->image, address, &start, &size))
+	if (unnamed_find(symbols, address))
 		return;
-	snprintf(name, sizeof(name), "sub_%llx", (unsigned long long)start);
+	snprintf(name, sizeof(name), "sub_%llx", (unsigned long long)symbols->unnamed_start);
 	*frame = (struct symbol_frame){ .name = string_keep(symbols, name) };
 	frame->linkage = frame->name;
-	*ret = (struct symbol_answer){ start, size, 1, frame, false };
+	*ret = (struct symbol_answer){
+		.address = symbols->unnamed_start,
+		.size = symbols->unnamed_size,
+		.frame_count = 1,
+		.frames = frame,
+	};
 }
 
 static void frames_fill(struct symbols *symbols, const struct worker_reply *reply)
