@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/strbuf.h"
 #include "capture/ability.h"
 #include "cmd/cmd.h"
 #include "ingest/collector.h"
@@ -26,6 +27,12 @@ enum {
 	OPTION_MAX_DEPTH,
 	OPTION_TABLE_MEMORY,
 	OPTION_USER_ONLY,
+	OPTION_VALUES,
+	OPTION_RUN_LENGTH,
+	OPTION_RUN_SKIP,
+	OPTION_HOTLIST,
+	OPTION_HOTLIST_SIZE,
+	OPTION_MAX_SITES,
 };
 
 static const char record_usage[] =
@@ -47,6 +54,14 @@ static const char record_usage[] =
 	"  -e, --event NAME    cpu-clock (default), cycles or instructions\n"
 	"      --seed N        of the random sampling intervals (random)\n"
 	"\n"
+	"Values\n"
+	"      --values[=WHAT] also which values flow; WHAT is a list such as result,arg0@caller\n"
+	"                      (default), '--values=help' lists what there is\n"
+	"      --run-length N  instructions interpreted after a sample (16)\n"
+	"      --run-skip N    a random number of up to N instructions is skipped before (16)\n"
+	"      --hotlist KIND  space-saving (default), counting, concise or switching\n"
+	"      --hotlist-size N  values kept per place (16)\n"
+	"\n"
 	"Where to\n"
 	"  -o, --output FILE   the profile (assay.db); an existing one is kept as FILE.old\n"
 	"      --duration S    stop after S seconds\n"
@@ -58,6 +73,7 @@ static const char record_usage[] =
 	"      --max-stacks N  distinct stacks counted per interval (16384)\n"
 	"      --max-depth N   user frames per sample (256, the most)\n"
 	"      --table-memory MIB  kernel memory for unwind tables (16)\n"
+	"      --max-sites N   places with values (131072)\n"
 	"      --user-only     do as for users who may not use BPF\n"
 	"\n"
 	"Stacks are always recorded; -g is accepted and changes nothing.\n";
@@ -80,6 +96,12 @@ static const struct option long_options[] = {
 	{ "max-depth", required_argument, NULL, OPTION_MAX_DEPTH },
 	{ "table-memory", required_argument, NULL, OPTION_TABLE_MEMORY },
 	{ "user-only", no_argument, NULL, OPTION_USER_ONLY },
+	{ "values", optional_argument, NULL, OPTION_VALUES },
+	{ "run-length", required_argument, NULL, OPTION_RUN_LENGTH },
+	{ "run-skip", required_argument, NULL, OPTION_RUN_SKIP },
+	{ "hotlist", required_argument, NULL, OPTION_HOTLIST },
+	{ "hotlist-size", required_argument, NULL, OPTION_HOTLIST_SIZE },
+	{ "max-sites", required_argument, NULL, OPTION_MAX_SITES },
 	{},
 };
 
@@ -91,12 +113,15 @@ struct request {
 	bool frequency_chosen;
 	bool quiet;
 	bool help;
+	bool values_help;
+	struct capture capture;
 };
 
 static void request_deinit(struct request *request)
 {
 	array_deinit(&request->pids);
 	array_deinit(&request->cpus);
+	capture_deinit(&request->capture);
 }
 
 static int number_parse(const char *text, const char *option, uint64_t low, uint64_t high,
@@ -207,6 +232,55 @@ static int rate_parse(struct request *request, int option, const char *text)
 	return number_parse(text, "-c", 10000, UINT32_MAX * 1000ull, &options->period);
 }
 
+static int what_parse(struct request *request, const char *text)
+{
+	struct collector_values *values = &request->collector.values;
+	int err;
+
+	values->what = text ? text : "default";
+	if (!strcmp(values->what, "help")) {
+		request->help = request->values_help = true;
+		return 0;
+	}
+	capture_deinit(&request->capture);
+	err = capture_parse(values->what, &request->capture);
+	if (err)
+		return err_wrap(err, "--values");
+	values->capture = &request->capture;
+	return 0;
+}
+
+static int values_parse(struct request *request, int option, const char *text)
+{
+	struct collector_values *values = &request->collector.values;
+	uint64_t value = 0;
+	int err;
+
+	switch (option) {
+	case OPTION_VALUES:
+		return what_parse(request, text);
+	case OPTION_RUN_LENGTH:
+		err = number_parse(text, "--run-length", 1, RUN_LENGTH_MAX / 2, &value);
+		values->run_length = (uint32_t)value;
+		return err;
+	case OPTION_RUN_SKIP:
+		err = number_parse(text, "--run-skip", 0, RUN_LENGTH_MAX / 2, &value);
+		values->run_skip = (uint32_t)value;
+		return err;
+	case OPTION_HOTLIST:
+		return hotlist_kind_parse(text, &values->list.kind);
+	case OPTION_HOTLIST_SIZE:
+		err = number_parse(text, "--hotlist-size", HOTLIST_SIZE_MIN, HOTLIST_SIZE_MAX,
+				   &value);
+		values->list.size = (unsigned)value;
+		return err;
+	default:
+		err = number_parse(text, "--max-sites", 1, 1 << 24, &value);
+		values->max_sites = value;
+		return err;
+	}
+}
+
 static int option_take(struct request *request, int option, const char *text)
 {
 	struct collector_options *options = &request->collector;
@@ -251,6 +325,13 @@ static int option_take(struct request *request, int option, const char *text)
 	case OPTION_MAX_DEPTH:
 	case OPTION_TABLE_MEMORY:
 		return limit_parse(options, option, text);
+	case OPTION_VALUES:
+	case OPTION_RUN_LENGTH:
+	case OPTION_RUN_SKIP:
+	case OPTION_HOTLIST:
+	case OPTION_HOTLIST_SIZE:
+	case OPTION_MAX_SITES:
+		return values_parse(request, option, text);
 	}
 	return err_set(-EINVAL, "unknown option; see 'assay help record'");
 }
@@ -347,11 +428,34 @@ static int privilege_settle(struct collector_options *options)
 	if (options->user_only && options->system_wide)
 		return err_set(-EPERM, "sampling the whole system needs BPF and privilege; run as "
 				       "root, or profile your own command");
+	if (options->user_only && options->values.capture)
+		return err_set(-EPERM, "values need BPF and privilege; run as root, or leave out "
+				       "--values");
 	if (options->user_only && options->event != SAMPLER_CPU_CLOCK) {
 		log_warn("without BPF only cpu-clock is sampled");
 		options->event = SAMPLER_CPU_CLOCK;
 	}
 	return 0;
+}
+
+static void runs_say(const struct collector_result *result)
+{
+	static const char *const reasons[] = {
+#define X(name, json, text) [RUN_LOSS_##name] = text,
+		RUN_LOSSES(X)
+#undef X
+	};
+	uint64_t lost = 0;
+
+	for (size_t i = 0; i < RUN_LOSS_COUNT; i++)
+		lost += result->runs.lost[i];
+	log_info("%llu runs interpreted: %llu kept, %llu lost",
+		 (unsigned long long)(result->runs_kept + lost),
+		 (unsigned long long)result->runs_kept, (unsigned long long)lost);
+	for (size_t i = 0; i < RUN_LOSS_COUNT; i++)
+		if (result->runs.lost[i])
+			log_info("%llu runs lost: %s", (unsigned long long)result->runs.lost[i],
+				 reasons[i]);
 }
 
 static void summary_say(const struct collector_options *options,
@@ -371,6 +475,22 @@ static void summary_say(const struct collector_options *options,
 		if (result->tally.lost[i])
 			log_warn("%llu samples lost: %s", (unsigned long long)result->tally.lost[i],
 				 reasons[i]);
+	if (options->values.capture)
+		runs_say(result);
+}
+
+static int help_show(const struct request *request)
+{
+	struct strbuf sources = {};
+
+	if (request->values_help) {
+		capture_help(&sources);
+		fputs(strbuf_text(&sources), stdout);
+	} else {
+		fputs(record_usage, stdout);
+	}
+	strbuf_deinit(&sources);
+	return 0;
 }
 
 static int usage_error(void)
@@ -389,6 +509,7 @@ int cmd_record(int argc, char **argv)
 			.max_stacks = 16384,
 			.max_rows = 2 << 20,
 			.max_depth = SAMPLE_DEPTH_MAX,
+			.values = { .run_length = 16, .run_skip = 16, .max_sites = 131072 },
 		},
 	};
 	struct collector_options *options = &request.collector;
@@ -400,10 +521,8 @@ int cmd_record(int argc, char **argv)
 	options->seed >>= 1; /* SQLite's integers are signed */
 	if (request_parse(&request, argc, argv))
 		return usage_error();
-	if (request.help) {
-		fputs(record_usage, stdout);
-		return 0;
-	}
+	if (request.help)
+		return help_show(&request);
 	log_quiet_set(request.quiet);
 	options->progress = !request.quiet && isatty(STDERR_FILENO);
 	err = event_settle(&request);

@@ -34,14 +34,17 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
+#include "ingest/blocks.h"
 #include "ingest/command.h"
 #include "ingest/loadmap.h"
+#include "ingest/locations.h"
 #include "ingest/perfring.h"
 #include "ingest/procfs.h"
 #include "ingest/publisher.h"
 #include "ingest/samples.h"
 #include "ingest/symbolise.h"
 #include "ingest/recheck.h"
+#include "ingest/values.h"
 #include "store/store.h"
 
 enum {
@@ -52,6 +55,9 @@ enum {
 	ROUNDS_PER_COMMIT = 5,
 	EVENT_PAGES = 256, /* per CPU: half a second of thousands of short processes */
 	PERF_STACK_BYTES = 16384, /* copied per sample without BPF */
+	VALUES_FLUSHES_PER_COMMIT = 20, /* rounds of commits between two looks at all sites */
+	MAX_BLOCKS = 65536, /* translations in the kernel */
+	MAX_UOPS = 1 << 20,
 	STOP_PATIENCE_MS = 2000, /* for the command to end after we were told to stop */
 };
 
@@ -59,7 +65,10 @@ struct collector {
 	const struct collector_options *options;
 	struct store *store;
 	struct loadmap *loadmap;
+	struct locations *locations;
 	struct samples *samples;
+	struct blocks *blocks; /* this and values: NULL if no values are taken */
+	struct values *values;
 	struct sampler *sampler; /* NULL without BPF */
 	struct publisher *publisher; /* NULL without BPF */
 	struct perfring *ring;
@@ -77,6 +86,7 @@ struct collector {
 	uint64_t deadline; /* 0: none */
 	uint64_t events_lost; /* process events that the kernel dropped */
 	uint64_t unread; /* samples that the kernel has seen and that never arrived; known at the end */
+	uint64_t runs_unread; /* likewise */
 	uint64_t user_seen; /* samples seen without BPF */
 	uint64_t user_lost[LOSS_COUNT];
 	bool stopping; /* asked to; the command may still be ending */
@@ -87,10 +97,13 @@ struct collector {
 static void collector_deinit(struct collector *collector)
 {
 	publisher_destroy(collector->publisher);
+	values_destroy(collector->values);
+	blocks_destroy(collector->blocks);
 	sampler_destroy(collector->sampler);
 	perfring_destroy(collector->ring);
 	recheck_destroy(collector->recheck);
 	samples_destroy(collector->samples);
+	locations_destroy(collector->locations);
 	loadmap_destroy(collector->loadmap);
 	store_destroy(collector->store);
 	command_destroy(collector->command);
@@ -133,6 +146,16 @@ static int on_identity(void *ctx, const struct sample_identity *identity)
 	return queue_record(ctx, identity, sizeof(*identity));
 }
 
+static int on_run(void *ctx, const struct run_record *run)
+{
+	return queue_record(ctx, run, sizeof(*run) + 8u * run->log_count);
+}
+
+static int on_wanted(void *ctx, const struct run_wanted *wanted)
+{
+	return queue_record(ctx, wanted, sizeof(*wanted));
+}
+
 static int on_count(void *ctx, const struct sample_key *key, const struct sample_count *count)
 {
 	struct collector *collector = ctx;
@@ -172,6 +195,10 @@ static int record_apply(struct collector *collector, const void *data)
 		publisher_want(collector->publisher, record->image.tgid);
 		recheck_note(collector->recheck, record->image.tgid);
 		return samples_dump(collector->samples, data);
+	case RECORD_RUN:
+		return values_run(collector->values, data);
+	case RECORD_WANTED:
+		return blocks_want(collector->blocks, data);
 	default:
 		return identity_apply(collector, data);
 	}
@@ -364,6 +391,22 @@ static int totals_store(struct collector *collector)
 	return err ? err : store_commit(collector->store);
 }
 
+static void run_tally_get(const struct collector *collector, struct run_tally *ret)
+{
+	sampler_run_tally(collector->sampler, ret);
+	ret->lost[RUN_LOSS_UNREAD] += collector->runs_unread;
+}
+
+static int values_store(struct collector *collector)
+{
+	struct run_tally tally;
+
+	if (!collector->values)
+		return 0;
+	run_tally_get(collector, &tally);
+	return values_flush(collector->values, &tally);
+}
+
 static void progress_show(const struct collector *collector)
 {
 	struct sample_tally tally;
@@ -497,11 +540,47 @@ static int target_add(struct collector *collector, pid_t pid, bool from_exec)
 	return sampler_add_process(collector->sampler, (uint32_t)pid, from_exec);
 }
 
+static struct sampler_runs runs_wanted(const struct collector_options *options)
+{
+	const struct collector_values *values = &options->values;
+	uint64_t system = 0;
+
+	if (!values->capture)
+		return (struct sampler_runs){};
+#define X(name) system |= CAPTURE_BIT(CAPTURE_##name);
+	RUN_SYSTEM_WORDS(X)
+#undef X
+	return (struct sampler_runs){
+		.length = values->run_length,
+		.skip = values->run_skip,
+		.overwritten = values->capture->needs & CAPTURE_BIT(CAPTURE_OVERWRITTEN),
+		.system = values->capture->needs & system,
+		.timed = true,
+		.max_blocks = MAX_BLOCKS,
+		.max_uops = MAX_UOPS,
+	};
+}
+
+static int values_start(struct collector *collector)
+{
+	const struct collector_values *wanted = &collector->options->values;
+	struct values_options options = {
+		.capture = wanted->capture,
+		.list = wanted->list,
+		.max_sites = wanted->max_sites,
+	};
+
+	blocks_create(collector->sampler, collector->loadmap, &collector->blocks);
+	return values_create(&options, collector->store, collector->loadmap, collector->locations,
+			     collector->blocks, &collector->values);
+}
+
 static int sampler_start(struct collector *collector)
 {
 	const struct collector_options *options = collector->options;
-	const struct sampler_handlers handlers = { on_stack, on_dump, on_identity, on_count,
-						   collector };
+	const struct sampler_handlers handlers = {
+		on_stack, on_dump, on_identity, on_count, on_run, on_wanted, collector,
+	};
 	struct sampler_options how = {
 		.everything = options->system_wide,
 		.cpus = collector->cpus.items,
@@ -515,12 +594,17 @@ static int sampler_start(struct collector *collector)
 		.max_rows = options->max_rows,
 		.max_mappings = 65536,
 		.max_depth = options->max_depth,
+		.runs = runs_wanted(options),
 	};
 	int err = sampler_open(&how, &handlers, &collector->sampler);
 
 	if (err)
 		return err;
 	publisher_create(collector->sampler, collector->loadmap, &collector->publisher);
+	if (options->values.capture)
+		err = values_start(collector);
+	if (err)
+		return err;
 	if (command_is_target(collector))
 		err = target_add(collector, command_pid(collector->command), true);
 	for (size_t i = 0; i < options->pid_count && !err; i++)
@@ -582,6 +666,7 @@ static int meta_texts_store(struct collector *collector, const char *command)
 		{ "event", sampler_event_name(options->event) },
 		{ "unit", sampler_event_unit(options->event) },
 		{ "sampler", options->user_only ? "perf ring" : "bpf" },
+		{ "values", options->values.capture ? options->values.what : "" },
 	};
 
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && !err; i++)
@@ -603,6 +688,8 @@ static int meta_numbers_store(struct collector *collector)
 		{ "period", by_time ? NS_PER_S / options->frequency : options->period },
 		{ "seed", options->seed },
 		{ "cpus", collector->cpus.count },
+		{ "run_length", options->values.run_length },
+		{ "run_skip", options->values.run_skip },
 	};
 	int err = 0;
 
@@ -688,8 +775,9 @@ static int collector_open(struct collector *collector)
 	err = err ? err : loadmap_create(collector->store, unwind_cache_dir(), &collector->loadmap);
 	if (err)
 		return err;
-	samples_create(collector->store, collector->loadmap, collector->started, options->max_depth,
-		       &collector->samples);
+	locations_create(collector->store, &collector->locations);
+	samples_create(collector->store, collector->loadmap, collector->locations,
+		       collector->started, options->max_depth, &collector->samples);
 	recheck_create(collector->loadmap, &collector->recheck);
 	err = ring_start(collector);
 	if (!err && !options->user_only)
@@ -810,7 +898,9 @@ static int collector_loop(struct collector *collector)
 		if (err || ++rounds % ROUNDS_PER_COMMIT)
 			continue;
 		progress_show(collector);
-		err = totals_store(collector);
+		if (rounds % (ROUNDS_PER_COMMIT * VALUES_FLUSHES_PER_COMMIT) == 0)
+			err = values_store(collector);
+		err = err ? err : totals_store(collector);
 		if (!err && rounds % (2 * ROUNDS_PER_COMMIT) == 0)
 			err = recheck_run(collector->recheck);
 	}
@@ -831,6 +921,18 @@ static int module_fd(void *ctx, const struct store_module *row)
 	return fd < 0 ? -errno : fd;
 }
 
+static void runs_unread_count(struct collector *collector)
+{
+	struct run_tally tally;
+	uint64_t known = values_read(collector->values);
+
+	run_tally_get(collector, &tally);
+	for (size_t i = 0; i < RUN_LOSS_COUNT; i++)
+		known += tally.lost[i];
+	if (tally.seen > known)
+		collector->runs_unread = tally.seen - known;
+}
+
 /* After the last drain everything that was seen is kept or lost. Should it ever not be, the file says so. */
 static void unread_count(struct collector *collector)
 {
@@ -841,6 +943,8 @@ static void unread_count(struct collector *collector)
 	known = samples_kept(collector->samples) + tally_lost(&tally);
 	if (tally.seen > known)
 		collector->unread = tally.seen - known;
+	if (collector->values)
+		runs_unread_count(collector);
 }
 
 static int collector_finish(struct collector *collector)
@@ -855,6 +959,7 @@ static int collector_finish(struct collector *collector)
 	for (int i = 0; i < 3 && !err; i++)
 		err = collector_round(collector);
 	unread_count(collector);
+	err = err ? err : values_store(collector);
 	err = err ? err : loadmap_finish(collector->loadmap);
 	err = err ? err : totals_store(collector);
 	progress_end(collector);
@@ -869,6 +974,14 @@ static void result_fill(const struct collector *collector, uint64_t ended,
 	ret->kept = samples_kept(collector->samples);
 	ret->lost = tally_lost(&ret->tally);
 	ret->exit_code = collector->exit_code;
+	memset(&ret->runs, 0, sizeof(ret->runs));
+	ret->runs_kept = 0;
+	if (collector->values) {
+		run_tally_get(collector, &ret->runs);
+		ret->runs_kept = values_kept(collector->values);
+		ret->runs.lost[RUN_LOSS_DISAGREED] +=
+			values_read(collector->values) - ret->runs_kept;
+	}
 	ret->seconds = (double)(ended - collector->started) / NS_PER_S;
 }
 

@@ -13,6 +13,15 @@
 #include <sys/types.h>
 
 #include "capture/kernel/sampler.h"
+#include "profile/capture.h"
+
+struct collector_values {
+	const struct capture *capture; /* NULL: no values */
+	const char *what; /* as the user gave it */
+	uint32_t run_length, run_skip; /* instructions */
+	struct hotlist_config list;
+	size_t max_sites;
+};
 
 struct collector_options {
 	const char *output;
@@ -33,6 +42,7 @@ struct collector_options {
 	uint32_t max_depth;
 	bool user_only; /* BPF is not allowed: own processes, user space, through perf's rings */
 	bool progress; /* on stderr while recording */
+	struct collector_values values;
 };
 
 struct collector_result {
@@ -40,6 +50,8 @@ struct collector_result {
 	struct sample_tally tally;
 	uint64_t kept;
 	uint64_t lost;
+	struct run_tally runs; /* UNREAD and DISAGREED included */
+	uint64_t runs_kept;
 	double seconds;
 };
 

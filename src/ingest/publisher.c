@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "ingest/blocks.h"
 
 enum wanted_state {
 	WANTED_NEW = 1, /* not published yet */
@@ -20,6 +21,7 @@ struct publisher {
 	struct loadmap *loadmap;
 	struct map wanted; /* pid to enum wanted_state */
 	struct map epochs; /* pid to how often an address changed its meaning */
+	struct map private; /* pid and start of an image to the number of its memory without a file, for keys of blocks */
 	ARRAY(uint32_t) fresh; /* pids in state NEW */
 	bool full; /* said that the rows map is full */
 };
@@ -39,6 +41,7 @@ void publisher_destroy(struct publisher *publisher)
 		return;
 	map_deinit(&publisher->wanted);
 	map_deinit(&publisher->epochs);
+	map_deinit(&publisher->private);
 	array_deinit(&publisher->fresh);
 	free(publisher);
 }
@@ -82,8 +85,20 @@ static int rows_publish(struct publisher *publisher, struct loadmap_module *modu
 	return err;
 }
 
-static int mapping_fill(struct publisher *publisher, const struct loadmap_mapping *mapping,
-			struct unwind_mapping *ret)
+/* Code that is generated is known by its process. */
+static uint32_t private_number(struct publisher *publisher, const struct loadmap_process *process)
+{
+	bool fresh;
+	uint64_t *number =
+		map_at(&publisher->private, hash64_pair(process->pid, process->from), &fresh);
+
+	if (fresh)
+		*number = publisher->private.count;
+	return RUN_MODULE_PRIVATE | (uint32_t)*number;
+}
+
+static int mapping_fill(struct publisher *publisher, const struct loadmap_process *process,
+			const struct loadmap_mapping *mapping, struct unwind_mapping *ret)
 {
 	struct loadmap_module *module = mapping->module;
 	int err = 0;
@@ -94,6 +109,9 @@ static int mapping_fill(struct publisher *publisher, const struct loadmap_mappin
 		ret->bias = mapping->bias + module->base;
 		ret->first_row = module->first_row;
 		ret->row_count = (uint32_t)module->table.count;
+		ret->module = blocks_module_number(module->id);
+	} else {
+		ret->module = private_number(publisher, process);
 	}
 	return err;
 }
@@ -113,7 +131,8 @@ static int process_publish(struct publisher *publisher, struct loadmap_process *
 
 	for (size_t i = 0; i < process->mapping_count && !err; i++)
 		if (process->mappings[i].to == UINT64_MAX)
-			err = mapping_fill(publisher, &process->mappings[i], array_push(&now));
+			err = mapping_fill(publisher, process, &process->mappings[i],
+					   array_push(&now));
 	if (process->overlapped)
 		++*epoch;
 	process->overlapped = false;

@@ -27,8 +27,8 @@ struct occasion {
 	enum stack_end end;
 };
 
-void samples_create(struct store *store, struct loadmap *loadmap, uint64_t started,
-		    uint32_t max_depth, struct samples **ret)
+void samples_create(struct store *store, struct loadmap *loadmap, struct locations *locations,
+		    uint64_t started, uint32_t max_depth, struct samples **ret)
 {
 	struct samples *samples = mem_zalloc(sizeof(*samples));
 
@@ -36,7 +36,7 @@ void samples_create(struct store *store, struct loadmap *loadmap, uint64_t start
 	samples->loadmap = loadmap;
 	samples->started = started;
 	samples->max_depth = max_depth;
-	stacks_create(store, loadmap, &samples->stacks);
+	stacks_create(store, loadmap, locations, &samples->stacks);
 	*ret = samples;
 }
 

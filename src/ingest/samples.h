@@ -10,14 +10,15 @@
 #include "base/cleanup.h"
 #include "ingest/events.h"
 #include "ingest/loadmap.h"
+#include "ingest/locations.h"
 #include "store/store.h"
 #include "wire/sample.h"
 
 struct samples;
 
 /* started: CLOCK_MONOTONIC at the start of the recording, second 0 of the timeline. max_depth: of host walks. */
-void samples_create(struct store *store, struct loadmap *loadmap, uint64_t started,
-		    uint32_t max_depth, struct samples **ret);
+void samples_create(struct store *store, struct loadmap *loadmap, struct locations *locations,
+		    uint64_t started, uint32_t max_depth, struct samples **ret);
 void samples_destroy(struct samples *samples);
 DEFINE_AUTO(struct samples, samples_destroy)
 

@@ -1,32 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "ingest/stacks.h"
 
-#include "base/array.h"
+#include <stdlib.h>
+
 #include "base/map.h"
 #include "base/mem.h"
-
-struct location {
-	struct module_id module;
-	uint64_t address;
-};
 
 struct stacks {
 	struct store *store;
 	struct loadmap *loadmap;
 	struct module_id kernel;
 	struct module_id marks;
-	ARRAY(struct location) locations; /* id - 1 */
-	struct map location_ids; /* hash of module and address to id; collisions go to the next key */
+	struct locations *locations;
 	struct map node_ids; /* parent << 32 | location to id */
 	uint32_t node_count;
 };
 
-void stacks_create(struct store *store, struct loadmap *loadmap, struct stacks **ret)
+void stacks_create(struct store *store, struct loadmap *loadmap, struct locations *locations,
+		   struct stacks **ret)
 {
 	struct stacks *stacks = mem_zalloc(sizeof(*stacks));
 
 	stacks->store = store;
 	stacks->loadmap = loadmap;
+	stacks->locations = locations;
 	*ret = stacks;
 }
 
@@ -34,35 +31,8 @@ void stacks_destroy(struct stacks *stacks)
 {
 	if (!stacks)
 		return;
-	array_deinit(&stacks->locations);
-	map_deinit(&stacks->location_ids);
 	map_deinit(&stacks->node_ids);
 	free(stacks);
-}
-
-static int location_add(struct stacks *stacks, struct module_id module, uint64_t address,
-			struct location_id *ret)
-{
-	uint64_t key = hash64_pair(module.v, address);
-	uint64_t *id;
-	bool fresh;
-
-	for (;; key++) {
-		struct location *known;
-
-		id = map_at(&stacks->location_ids, key, &fresh);
-		if (fresh)
-			break;
-		known = &stacks->locations.items[*id - 1];
-		if (known->module.v == module.v && known->address == address) {
-			ret->v = (uint32_t)*id;
-			return 0;
-		}
-	}
-	*array_push(&stacks->locations) = (struct location){ module, address };
-	*id = stacks->locations.count;
-	ret->v = (uint32_t)*id;
-	return store_location_put(stacks->store, *ret, module, address);
 }
 
 static int node_add(struct stacks *stacks, struct stack_id *node, struct location_id location)
@@ -81,7 +51,7 @@ static int push(struct stacks *stacks, struct stack_id *node, struct module_id m
 		uint64_t address)
 {
 	struct location_id location;
-	int err = location_add(stacks, module, address, &location);
+	int err = locations_add(stacks->locations, module, address, &location);
 
 	return err ? err : node_add(stacks, node, location);
 }

@@ -15,12 +15,14 @@
 #include "base/cleanup.h"
 #include "base/ids.h"
 #include "ingest/loadmap.h"
+#include "ingest/locations.h"
 #include "store/store.h"
 #include "wire/unwind.h"
 
 struct stacks;
 
-void stacks_create(struct store *store, struct loadmap *loadmap, struct stacks **ret);
+void stacks_create(struct store *store, struct loadmap *loadmap, struct locations *locations,
+		   struct stacks **ret);
 void stacks_destroy(struct stacks *stacks);
 DEFINE_AUTO(struct stacks, stacks_destroy)
 

@@ -53,6 +53,9 @@ enum capture_class {
 	X(ARG4, "arg4", ENTRY, "fifth integer argument")                                           \
 	X(ARG5, "arg5", ENTRY, "sixth integer argument")                                           \
 	X(PATH, "path", RUN, "directions of the conditional branches ahead")                       \
+	X(GOAL1, "goal1", RUN, "first indirect target ahead; 0 none")                              \
+	X(GOAL2, "goal2", RUN, "second indirect target ahead; 0 none")                             \
+	X(GOAL3, "goal3", RUN, "third indirect target ahead; 0 none")                              \
 	X(CALLER, "caller", CONTEXT, "return address of the function: its call site")              \
 	X(PID, "pid", CONTEXT, "process")                                                          \
 	X(TID, "tid", CONTEXT, "thread")                                                           \

@@ -23,6 +23,8 @@ enum sample_record_kind {
 	RECORD_STACK = 1,
 	RECORD_DUMP = 2,
 	RECORD_IDENTITY = 3,
+	RECORD_RUN = 4, /* wire/run.h */
+	RECORD_WANTED = 5,
 };
 
 /* Which program a sample belongs to: tells an exec apart. A pid is not reused between two rounds of the collector. */

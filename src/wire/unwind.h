@@ -113,9 +113,11 @@ struct unwind_mapping {
 	wire_u64 bias; /* run-time address - bias = offset that rows use */
 	wire_u32 first_row; /* in the rows map; UNWIND_ROWS_ABSENT: only the host has the table */
 	wire_u32 row_count; /* 0: no table, walk by frame pointer */
+	wire_u32 module; /* number of the module in keys of blocks (wire/run.h); 0: no values are taken there */
+	wire_u32 reserved;
 };
 
-_Static_assert(sizeof(struct unwind_mapping) == 32, "read by BPF");
+_Static_assert(sizeof(struct unwind_mapping) == 40, "read by BPF");
 
 /*
  * Why a user stack walk ended. COMPLETE is the only good one; every other is counted and shown.

@@ -45,11 +45,46 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+typedef struct {
+	unsigned long sig[1];
+} sigset_t;
+
+struct sigpending {
+	sigset_t signal;
+} CORE;
+
+struct tty_driver {
+	int major;
+	int minor_start;
+} CORE;
+
+struct tty_struct {
+	struct tty_driver *driver;
+	int index;
+} CORE;
+
 struct signal_struct {
 	atomic_t live;
+	struct tty_struct *tty;
+	struct sigpending shared_pending;
+} CORE;
+
+struct thread_struct {
+	unsigned long fsbase;
+	unsigned long gsbase;
 } CORE;
 
 struct mm_struct;
+
+struct rq;
+
+struct cfs_rq {
+	struct rq *rq;
+} CORE;
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+} CORE;
 
 struct task_struct {
 	int pid;
@@ -60,5 +95,12 @@ struct task_struct {
 	const struct cred *cred;
 	struct mm_struct *mm;
 	struct signal_struct *signal;
+	void *stack;
+	int prio;
+	unsigned int policy;
+	sigset_t blocked;
+	struct sigpending pending;
+	struct sched_entity se;
+	struct thread_struct thread;
 	char comm[16];
 } CORE;

@@ -505,6 +505,8 @@ static long walk_step(__u32 index, struct walk **slot)
 	return step_by_row(walk, &row);
 }
 
+#include "capture/kernel/run.bpf.h"
+
 /* --- What a sample becomes -------------------------------------------------------------------- */
 
 static __always_inline int is_sampled(__u32 tgid)
@@ -796,6 +798,7 @@ static __always_inline void walk_begin(struct walk *walk, const struct sample_im
 				       __u32 kernel_count)
 {
 	walk->tgid = image->tgid;
+	walk->user_ip = 0;
 	walk->cache = bpf_get_smp_processor_id() * ROW_CACHE_ENTRIES;
 	walk->kernel_count = kernel_count;
 	walk->at = kernel_count;
@@ -808,6 +811,60 @@ static __always_inline void walk_begin(struct walk *walk, const struct sample_im
 	walk->window_start = WINDOW_EMPTY;
 	walk->end = STACK_END_TOO_DEEP;
 	walk->hash = mix(image->exec_id, image->tgid);
+}
+
+/* --- Values ------------------------------------------------------------------------------------ */
+
+static __always_inline void callers_copy(struct run *run, const struct walk *walk)
+{
+	__u32 first = run->in_kernel ? 0 : walk->kernel_count;
+	__u32 limit = run->in_kernel ? walk->kernel_count : walk->at;
+
+	for (int i = 0; i < RUN_CALLERS; i++) {
+		__u32 at = first + 1 + i;
+
+		run->record.callers[i] = 0;
+		if (at < limit && at < SAMPLE_FRAMES_MAX)
+			run->record.callers[i] = walk->frames[at] & ~UNWIND_EXACT;
+	}
+}
+
+static __always_inline void run_ahead(struct bpf_perf_event_data *ctx,
+				      const struct subject *subject, struct walk *walk)
+{
+	struct run_tally *tally = bpf_map_lookup_elem(&run_tallies, &(__u32){ ZERO });
+	struct run *run = bpf_map_lookup_elem(&runs, &(__u32){ ZERO });
+	__u32 skip = run_skip ? bpf_get_prandom_u32() % (run_skip + 1) : 0;
+
+	if (!tally || !run)
+		return;
+	tally->seen++;
+	if (!subject->in_kernel && walk->unpublished) {
+		tally->lost[RUN_LOSS_UNPUBLISHED]++;
+		return;
+	}
+	run->in_kernel = subject->in_kernel;
+	run->limit = skip + run_length;
+	run->process = walk->process;
+	record_fill(&run->record.record, RECORD_RUN, subject);
+	run->record.pc = subject->ip;
+	run->record.owner = subject->task->cred->euid.val;
+	registers_begin(ctx, run);
+	run->stack_start = (__u64)subject->task->stack;
+	run->rsp_page = run->state.regs[UOP_RSP] & ~(PAGE - 1ull);
+	segments_begin(subject->task, run);
+	state_begin(run, subject->ip);
+	callers_copy(run, walk);
+	if (run_flags & RUN_SYSTEM)
+		system_log(run, subject->task, walk->user_ip);
+	bpf_loop(UOPS_MAX / UOPS_PER_CALL, run_step, &run, 0);
+	tally->steps += run->begun;
+	if (run_send(run, skip))
+		tally->lost[RUN_LOSS_RING_FULL]++;
+	else
+		tally->sent++;
+	if (run_timed)
+		tally->nanoseconds += bpf_ktime_get_ns() - subject->time;
 }
 
 SEC("perf_event")
@@ -834,6 +891,8 @@ int sample(struct bpf_perf_event_data *ctx)
 		dump_keep(tally, &subject, walk);
 	else
 		stack_keep(tally, &subject, walk);
+	if (run_length)
+		run_ahead(ctx, &subject, walk);
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "capture/kernel/layout.h"
 #include "sampler.skel.h"
 
 enum {
@@ -47,6 +48,8 @@ struct sampler {
 	size_t period_count;
 	int handler_err; /* first failure of a handler during a drain */
 	uint64_t bad_records;
+	uint64_t bad_runs;
+	uint32_t uops_used;
 	uint32_t rows_used;
 	uint32_t mappings_used;
 	uint32_t generation;
@@ -210,6 +213,16 @@ static bool dump_valid(const struct sample_dump *dump, size_t size)
 	       dump->stack_size <= size - sizeof(*dump);
 }
 
+static int on_run(struct sampler *sampler, const struct run_record *run, size_t size)
+{
+	if (!sampler->handlers.run || run->log_count > RUN_LOG_MAX || run->end >= UOP_END_COUNT ||
+	    size < sizeof(*run) + 8u * run->log_count) {
+		sampler->bad_runs++;
+		return 0;
+	}
+	return sampler->handlers.run(sampler->handlers.ctx, run);
+}
+
 static int on_record(void *ctx, void *data, size_t size)
 {
 	struct sampler *sampler = ctx;
@@ -225,6 +238,11 @@ static int on_record(void *ctx, void *data, size_t size)
 		err = handlers->dump(handlers->ctx, data);
 	else if (size >= sizeof(struct sample_identity) && record->kind == RECORD_IDENTITY)
 		err = handlers->identity(handlers->ctx, data);
+	else if (size >= sizeof(struct run_record) && record->kind == RECORD_RUN)
+		err = on_run(sampler, data, size);
+	else if (size >= sizeof(struct run_wanted) && record->kind == RECORD_WANTED &&
+		 handlers->wanted)
+		err = handlers->wanted(handlers->ctx, data);
 	else
 		sampler->bad_records++;
 	if (err && !sampler->handler_err)
@@ -443,6 +461,69 @@ void sampler_forget_process(struct sampler *sampler, uint32_t tgid)
 	map_remove(&sampler->published, tgid);
 }
 
+/* --- Translations in ------------------------------------------------------------------------------ */
+
+int sampler_publish_block(struct sampler *sampler, const struct block_key *key,
+			  const struct uop_block *block, uint32_t serial)
+{
+	struct run_block row = {
+		.serial = serial,
+		.first = sampler->uops_used,
+		.count = block->count,
+		.length = block->length,
+	};
+	int err;
+
+	if (block->count > sampler->options.runs.max_uops - sampler->uops_used)
+		return -ENOSPC;
+	memcpy(row.code, block->code, sizeof(row.code));
+	err = window_write(sampler->skeleton->maps.uops,
+			   (uint64_t)sampler->uops_used * sizeof(struct uop), block->uops,
+			   block->count * sizeof(struct uop));
+	if (err)
+		return err;
+	if (bpf_map__update_elem(sampler->skeleton->maps.blocks, key, sizeof(*key), &row,
+				 sizeof(row), BPF_ANY))
+		return errno == E2BIG || errno == ENOSPC
+			       ? -ENOSPC
+			       : err_set(-errno, "cannot publish a translation: %s",
+					 strerror(errno));
+	sampler->uops_used += block->count;
+	return 0;
+}
+
+int sampler_forget_blocks(struct sampler *sampler)
+{
+	struct bpf_map *map = sampler->skeleton->maps.blocks;
+	struct block_key key;
+
+	while (!bpf_map__get_next_key(map, NULL, &key, sizeof(key)))
+		if (bpf_map__delete_elem(map, &key, sizeof(key), 0) && errno != ENOENT)
+			return err_set(-errno, "cannot remove a translation: %s", strerror(errno));
+	sampler->uops_used = 0;
+	return 0;
+}
+
+void sampler_run_tally(const struct sampler *sampler, struct run_tally *ret)
+{
+	size_t cpus = (size_t)libbpf_num_possible_cpus();
+	AUTO(free_ptr) struct run_tally *tallies = mem_zalloc(cpus * sizeof(*tallies));
+	uint32_t zero = 0;
+
+	memset(ret, 0, sizeof(*ret));
+	bpf_map__lookup_elem(sampler->skeleton->maps.run_tallies, &zero, sizeof(zero), tallies,
+			     cpus * sizeof(*tallies), 0);
+	for (size_t i = 0; i < cpus; i++) {
+		ret->seen += tallies[i].seen;
+		ret->sent += tallies[i].sent;
+		ret->steps += tallies[i].steps;
+		ret->nanoseconds += tallies[i].nanoseconds;
+		for (size_t reason = 0; reason < RUN_LOSS_COUNT; reason++)
+			ret->lost[reason] += tallies[i].lost[reason];
+	}
+	ret->lost[RUN_LOSS_BAD_RECORD] += sampler->bad_runs;
+}
+
 /* --- Life ----------------------------------------------------------------------------------------- */
 
 static int say_libbpf(enum libbpf_print_level level, const char *format, va_list args)
@@ -472,7 +553,34 @@ static int maps_size(struct sampler_bpf *skeleton, const struct sampler_options 
 	err = err ? err : bpf_map__set_max_entries(skeleton->maps.mappings, options->max_mappings);
 	err = err ? err
 		  : bpf_map__set_max_entries(skeleton->maps.row_cache, cpus * ROW_CACHE_ENTRIES);
+	if (!options->runs.length)
+		return err;
+	err = err ? err : bpf_map__set_max_entries(skeleton->maps.blocks, options->runs.max_blocks);
+	err = err ? err : bpf_map__set_max_entries(skeleton->maps.uops, options->runs.max_uops);
 	return err;
+}
+
+static void runs_configure(struct sampler_bpf *skeleton, const struct sampler_runs *runs)
+{
+	struct kernel_layout layout;
+
+	skeleton->rodata->run_length = runs->length;
+	skeleton->rodata->run_skip = runs->skip;
+	skeleton->rodata->run_flags = (runs->system ? RUN_SYSTEM : 0) |
+				      (runs->overwritten ? RUN_OVERWRITTEN : 0);
+	skeleton->rodata->run_timed = runs->timed;
+	kernel_layout_get(&layout);
+	skeleton->rodata->percpu_base_place = layout.percpu_base;
+	skeleton->rodata->preempt_count_place = layout.preempt_count;
+	skeleton->rodata->direct_map_variable = layout.direct_map_variable;
+	skeleton->rodata->image_start = layout.image.start;
+	skeleton->rodata->image_end = layout.image.end;
+	skeleton->rodata->modules_start = layout.modules.start;
+	skeleton->rodata->modules_end = layout.modules.end;
+	for (size_t i = 0; i < RUN_RAM_RANGES; i++) {
+		skeleton->rodata->ram[i].start = layout.ram[i].start;
+		skeleton->rodata->ram[i].size = layout.ram[i].end - layout.ram[i].start;
+	}
 }
 
 static int skeleton_load(struct sampler *sampler)
@@ -489,6 +597,8 @@ static int skeleton_load(struct sampler *sampler)
 	skeleton->rodata->ring_wakeup = options->ring_bytes / 2;
 	skeleton->rodata->everything = options->everything;
 	err = maps_size(skeleton, options);
+	if (options->runs.length)
+		runs_configure(skeleton, &options->runs);
 	if (!err)
 		err = sampler_bpf__load(skeleton);
 	if (err)

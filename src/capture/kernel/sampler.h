@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "capture/clocks.h"
+#include "wire/run.h"
 #include "wire/sampler_maps.h"
 
 /* Columns: name, what -e calls it, perf type, perf config, unit of the period. */
@@ -28,6 +29,17 @@ enum sampler_event {
 		SAMPLER_EVENT_COUNT
 };
 
+/* Interpreting the instructions that follow a sample. */
+struct sampler_runs {
+	uint32_t length; /* instructions captured; 0: none are interpreted */
+	uint32_t skip; /* most instructions skipped before, a random number of them each time */
+	bool overwritten; /* log what stores overwrite */
+	bool system; /* log the values of RUN_SYSTEM_WORDS */
+	bool timed; /* measure what runs cost */
+	uint32_t max_blocks; /* translations the kernel holds */
+	uint32_t max_uops; /* and their micro-operations */
+};
+
 struct sampler_options {
 	bool everything; /* every process; otherwise those of sampler_add_process() and what they create */
 	const int *cpus; /* where the clocks tick; at least one */
@@ -41,6 +53,7 @@ struct sampler_options {
 	uint32_t max_rows; /* unwind rows the kernel holds */
 	uint32_t max_mappings;
 	uint32_t max_depth; /* user frames per sample, at most SAMPLE_DEPTH_MAX */
+	struct sampler_runs runs;
 };
 
 struct sampler_handlers {
@@ -48,6 +61,8 @@ struct sampler_handlers {
 	int (*dump)(void *ctx, const struct sample_dump *dump);
 	int (*identity)(void *ctx, const struct sample_identity *identity);
 	int (*count)(void *ctx, const struct sample_key *key, const struct sample_count *count);
+	int (*run)(void *ctx, const struct run_record *run); /* these two: only with runs */
+	int (*wanted)(void *ctx, const struct run_wanted *wanted);
 	void *ctx;
 };
 
@@ -91,3 +106,14 @@ int sampler_publish_rows(struct sampler *sampler, const struct unwind_row *rows,
 int sampler_publish_process(struct sampler *sampler, uint32_t tgid,
 			    const struct unwind_mapping *mappings, size_t count, uint32_t epoch);
 void sampler_forget_process(struct sampler *sampler, uint32_t tgid);
+
+/* Summed over CPUs. BAD_RECORD is the host's own count. */
+void sampler_run_tally(const struct sampler *sampler, struct run_tally *ret);
+/*
+ * Replaces the translation at key. serial is the caller's, unique over all translations. -ENOSPC: the maps are full;
+ * sampler_forget_blocks() makes room.
+ */
+int sampler_publish_block(struct sampler *sampler, const struct block_key *key,
+			  const struct uop_block *block, uint32_t serial);
+/* Runs that are under way may go on with the old translations for an instant; their records come within a round. */
+int sampler_forget_blocks(struct sampler *sampler);

@@ -130,7 +130,8 @@ static uint64_t stopwatch_read(int stopwatch)
 static double sample_busy(struct seen *seen, bool everything, uint64_t *ret_periods,
 			  struct sample_tally *ret_tally)
 {
-	const struct sampler_handlers handlers = { on_stack, on_dump, on_identity, on_count, seen };
+	const struct sampler_handlers handlers = { on_stack, on_dump, on_identity, on_count,
+						   .ctx = seen };
 	pid_t pid = busy_start();
 	static const int cpu = 0;
 	struct sampler_options options = {

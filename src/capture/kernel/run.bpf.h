@@ -1,0 +1,681 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The kernel's executor of micro-operations: runs ahead of the interrupted context without touching it.
+ *
+ * Theory. A run goes from block to block. Entering one finds the module that pc lies in, the translation by (module,
+ * address), and compares the code it was made of with the code that is there. Then its micro-operations are stepped
+ * (wire/uop_exec.h). Loads read the program's memory with helpers that cannot fault, stores go to the overlay, a
+ * small hash table of aligned words. What the host cannot know, it finds in the log (wire/run.h).
+ *
+ * Invariants
+ * 1. Nothing of the interrupted context is written, and memory that may be a device is not read.
+ * 2. A translation runs only if its code equals what is in memory now.
+ * 3. A word of the overlay counts only if its serial number is that of the present run: nothing needs clearing.
+ * 4. Everything lies in per-CPU memory: the verifier sees one step, not every history that leads to it.
+ */
+#pragma once
+
+#include "wire/run.h"
+
+/* Set by the loader. */
+const volatile __u32 run_length = 0; /* instructions captured; 0: no runs */
+const volatile __u32 run_skip = 0; /* most instructions skipped before */
+const volatile __u16 run_flags = 0; /* RUN_SYSTEM, RUN_OVERWRITTEN */
+const volatile __u8 run_timed = 0; /* measure what runs cost */
+const volatile __s64 percpu_base_place =
+	0; /* of the per-CPU base, counted from the run queue; 0: not known */
+const volatile __s64 preempt_count_place = 0; /* of the preemption count, likewise */
+const volatile __u64 direct_map_variable =
+	0; /* address of what holds the direct map's; 0: it is DIRECT_MAP_FIXED */
+const volatile __u64 image_start = 0, image_end = 0; /* of the kernel */
+const volatile __u64 modules_start = 0, modules_end = 0; /* of its modules' memory */
+/* Physical memory that is plain RAM. */
+const volatile struct {
+	__u64 start, size;
+} ram[RUN_RAM_RANGES] = {};
+
+volatile __u64 direct_map = 0; /* once known */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct block_key);
+	__type(value, struct run_block);
+} blocks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct uop);
+} uops SEC(".maps");
+
+/* Requests that are under way: each is made once, and again when the translation turned out stale. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct block_key);
+	__type(value, __u64);
+} blocks_wanted SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct run_tally);
+} run_tallies SEC(".maps");
+
+enum {
+	OVERLAY_WORDS = 256, /* a power of two */
+	OVERLAY_POISON_WORDS = 9, /* that 64 bytes may touch */
+	UOPS_PER_CALL = 4,
+	UOPS_MAX = 4096, /* of a run: string instructions repeat */
+	THREAD_SIZE = 16384,
+	PAGE = 4096,
+	WAKE_AGAIN_NS = 5000000,
+	WANT_AGAIN_NS = 100000000, /* a request that was not answered is repeated */
+	FIRST_MEGABYTE = 1 << 20, /* not RAM in the middle, whatever is mapped */
+};
+
+/* Where the direct map of RAM begins if it is not randomised, with page tables of four levels (x86_64/mm.rst). */
+#define DIRECT_MAP_FIXED 0xffff888000000000ull
+#define DIRECT_MAP_NOWHERE 1
+#define USER_END 0x00007ffffffff000ull
+
+struct overlay_word {
+	__u64 address; /* multiple of 8 */
+	__u64 data;
+	__u32 serial; /* of the run that stored it */
+	__u8 present; /* bit per byte: stored by the run */
+	__u8 unknown; /* bit per byte: stored, but the value is not known */
+	__u16 reserved;
+};
+
+struct run {
+	struct uop_state state;
+	__u64 mapping_start, mapping_size; /* where pc was found last; size 0: nowhere */
+	__u64 bias;
+	__u64 stack_start; /* of the kernel stack in use, for runs in the kernel */
+	__u64 rsp_page;
+	__u64 woken; /* when the collector was, for the sake of translations */
+	struct sampler_process process;
+	__u32 module;
+	__u32 first; /* of the block's micro-operations */
+	__u32 count; /* of them; 0: a block has yet to be entered */
+	__u32 at; /* of the instruction under way */
+	__u32 begun; /* instructions, the one under way included */
+	__u32 limit;
+	__u32 serial;
+	__u32 log_count;
+	__u32 end; /* enum uop_end */
+	__u32 in_kernel;
+	__u8 code[UOP_CODE_MAX];
+	struct overlay_word overlay[OVERLAY_WORDS];
+	struct run_wanted wanted;
+	struct run_record record; /* log[] continues into the next field */
+	__u64 log[RUN_LOG_MAX];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct run);
+} runs SEC(".maps");
+
+#define UOP_CONTEXT struct run *
+#define UOP_LOAD run_load
+#define UOP_STORE run_store
+#define UOP_POISON run_poison
+
+static __always_inline int run_load(struct run *run, __u64 address, __u32 size, __u64 *ret);
+static __always_inline int run_store(struct run *run, __u64 address, __u32 size, __u64 value,
+				     __u32 unknown);
+static __always_inline int run_poison(struct run *run, __u64 address, __u32 size);
+
+#include "wire/uop_exec.h"
+
+/* --- Memory ----------------------------------------------------------------------------------- */
+
+static __always_inline int is_ram(__u64 address)
+{
+	__u64 physical = address - direct_map;
+
+	for (int i = 0; i < RUN_RAM_RANGES; i++)
+		if (physical - ram[i].start < ram[i].size)
+			return physical >= FIRST_MEGABYTE;
+	return 0;
+}
+
+/* A symbol table may lack the variable although the direct map is randomised: a task does not lie in it then. */
+static __always_inline void direct_map_find(void)
+{
+	__u64 base = DIRECT_MAP_FIXED;
+
+	if (direct_map)
+		return;
+	if (direct_map_variable)
+		bpf_probe_read_kernel(&base, 8, (void *)direct_map_variable);
+	direct_map = base;
+	if (!is_ram(bpf_get_current_task()))
+		direct_map = DIRECT_MAP_NOWHERE;
+}
+
+/* Whether the kernel's address is one of plain RAM. Stacks lie among device mappings, each between two empty pages. */
+static __always_inline int kernel_readable(const struct run *run, __u64 address)
+{
+	return address - image_start < image_end - image_start ||
+	       address - modules_start < modules_end - modules_start ||
+	       address - run->stack_start < THREAD_SIZE || address - run->rsp_page < PAGE ||
+	       is_ram(address);
+}
+
+static __always_inline long run_read(const struct run *run, __u64 address, void *ret, __u32 size)
+{
+	if (!run->in_kernel || address < USER_END)
+		return bpf_probe_read_user(ret, size, (void *)address);
+	if (!kernel_readable(run, address) || !kernel_readable(run, address + size - 1))
+		return -1;
+	return bpf_probe_read_kernel(ret, size, (void *)address);
+}
+
+static __always_inline void log_word(struct run *run, __u64 word, __u32 missing)
+{
+	__u32 at = run->log_count & (RUN_LOG_MAX - 1);
+
+	run->log[at] = word;
+	if (missing)
+		run->record.missing[at / 64] |= 1ull << (at & 63);
+	run->log_count++;
+}
+
+static __always_inline __u32 overlay_slot(__u64 address)
+{
+	return (__u32)((address >> 3) * 0x9e3779b97f4a7c15ull >> 56) & (OVERLAY_WORDS - 1);
+}
+
+static __always_inline struct overlay_word *overlay_find(struct run *run, __u64 address)
+{
+	__u32 slot = overlay_slot(address);
+	struct overlay_word *word = &run->overlay[slot];
+
+	if (word->serial == run->serial && word->address == address)
+		return word;
+	word = &run->overlay[slot ^ 1];
+	if (word->serial == run->serial && word->address == address)
+		return word;
+	return 0;
+}
+
+static __always_inline struct overlay_word *overlay_at(struct run *run, __u64 address)
+{
+	__u32 slot = overlay_slot(address);
+	struct overlay_word *word = overlay_find(run, address);
+
+	if (word)
+		return word;
+	word = &run->overlay[slot];
+	if (word->serial == run->serial)
+		word = &run->overlay[slot ^ 1];
+	if (word->serial == run->serial)
+		return 0;
+	word->serial = run->serial;
+	word->address = address;
+	word->data = 0;
+	word->present = 0;
+	word->unknown = 0;
+	return word;
+}
+
+/* The bits of the bytes in a mask of bytes. */
+static __always_inline __u64 bytes_spread(__u32 bytes)
+{
+	/* Bits 0 and 7 together would carry in the product. */
+	__u64 bits = ((bytes & 0x7f) * 0x0002040810204081ull) & 0x0101010101010101ull;
+
+	bits |= (__u64)(bytes & 0x80) << 49;
+	return bits * 0xff;
+}
+
+/* Bytes [first, first + size) of a word, as a mask of bytes; size up to 8. */
+static __always_inline __u32 bytes_of(__u32 first, __u32 size)
+{
+	return ((1u << size) - 1) << first & 0xff;
+}
+
+enum { LAID_UNKNOWN = 1, LAID_PARTLY = 2 };
+
+/* Lays a word of the overlay over its bytes of value; shift: where the word begins in value, in bytes. */
+static __always_inline __u32 overlay_lay(struct run *run, __u64 address, __u32 bytes, __s32 shift,
+					 __u64 *value)
+{
+	struct overlay_word *word = overlay_find(run, address);
+	__u64 mask, data;
+	__u32 laid = 0;
+
+	if (!word)
+		return LAID_PARTLY;
+	mask = bytes_spread(word->present & bytes);
+	data = word->data & mask;
+	if (shift >= 0) {
+		mask <<= shift * 8 & 63;
+		data <<= shift * 8 & 63;
+	} else {
+		mask >>= -shift * 8 & 63;
+		data >>= -shift * 8 & 63;
+	}
+	*value = (*value & ~mask) | data;
+	if (word->present & bytes & word->unknown)
+		laid |= LAID_UNKNOWN;
+	if (bytes & ~word->present)
+		laid |= LAID_PARTLY;
+	return laid;
+}
+
+static __always_inline int run_load(struct run *run, __u64 address, __u32 size, __u64 *ret)
+{
+	__u32 first = address & 7, laid;
+	__u64 value = 0;
+	long missing;
+
+	if (size > 8 || !size)
+		return UOP_LOAD_UNKNOWN;
+	missing = run_read(run, address, &value, size);
+	if (missing)
+		value = 0;
+	log_word(run, value, missing != 0);
+	laid = overlay_lay(run, address & ~7ull, bytes_of(first, size), -(__s32)first, &value);
+	if (first + size > 8)
+		laid |= overlay_lay(run, (address & ~7ull) + 8, bytes_of(0, first + size - 8),
+				    8 - (__s32)first, &value);
+	*ret = value;
+	if (missing && laid & LAID_PARTLY)
+		return UOP_LOAD_MISSING;
+	return laid & LAID_UNKNOWN ? UOP_LOAD_UNKNOWN : 0;
+}
+
+static __always_inline int overlay_put(struct run *run, __u64 address, __u32 bytes, __u64 data,
+				       __u32 unknown)
+{
+	struct overlay_word *word = overlay_at(run, address);
+	__u64 mask = bytes_spread(bytes);
+
+	if (!word)
+		return UOP_END_OVERLAY_FULL;
+	word->present |= bytes;
+	word->unknown = unknown ? word->unknown | bytes : word->unknown & ~bytes;
+	word->data = (word->data & ~mask) | (data & mask);
+	return 0;
+}
+
+static __always_inline int run_store(struct run *run, __u64 address, __u32 size, __u64 value,
+				     __u32 unknown)
+{
+	__u32 first = address & 7;
+	int end;
+
+	if (size > 8 || !size)
+		return UOP_END_BAD_BLOCK;
+	if (run_flags & RUN_OVERWRITTEN) {
+		__u64 before = 0;
+		long missing = run_read(run, address, &before, size);
+
+		log_word(run, missing ? 0 : before, missing != 0);
+	}
+	end = overlay_put(run, address & ~7ull, bytes_of(first, size), value << first * 8, unknown);
+	if (end || first + size <= 8)
+		return end;
+	return overlay_put(run, (address & ~7ull) + 8, bytes_of(0, first + size - 8),
+			   value >> (8 - first) * 8, unknown);
+}
+
+static __always_inline int run_poison(struct run *run, __u64 address, __u32 size)
+{
+	__u64 word = address & ~7ull;
+	__u32 left = size & 127, first = address & 7;
+
+	for (int i = 0; i < OVERLAY_POISON_WORDS && left; i++) {
+		__u32 part = left < 8 - first ? left : 8 - first;
+
+		if (overlay_put(run, word, bytes_of(first, part & 15), 0, 1))
+			return UOP_END_OVERLAY_FULL;
+		left -= part;
+		first = 0;
+		word += 8;
+	}
+	return 0;
+}
+
+/* --- Blocks ----------------------------------------------------------------------------------- */
+
+/* Finds the mapping that pc lies in. Global, so that it is verified once. */
+__noinline int mapping_search(struct sampler_process *process, __u64 pc)
+{
+	struct search search = {};
+
+	if (!process)
+		return -1;
+	search = (struct search){ .wanted = pc, .first = process->first, .high = process->count };
+	return search_run(&search, mapping_step);
+}
+
+static __always_inline int run_locate(struct run *run, __u64 pc)
+{
+	struct unwind_mapping *mapping;
+	int at;
+
+	if (run->in_kernel) {
+		run->module = RUN_MODULE_KERNEL;
+		run->bias = 0;
+		run->mapping_start = USER_END;
+		run->mapping_size = -USER_END;
+		return pc >= USER_END ? 0 : -1;
+	}
+	at = mapping_search(&run->process, pc);
+	if (at < 0)
+		return -1;
+	mapping = bpf_map_lookup_elem(&mappings, &at);
+	if (!mapping || !mapping->module)
+		return -1;
+	run->module = mapping->module;
+	run->bias = mapping->bias;
+	run->mapping_start = mapping->start;
+	run->mapping_size = mapping->end - mapping->start;
+	return 0;
+}
+
+static __always_inline long code_read(const struct run *run, __u64 pc, void *ret, __u32 size)
+{
+	return run->in_kernel ? run_read(run, pc, ret, size)
+			      : bpf_probe_read_user(ret, size, (void *)pc);
+}
+
+/* New code is wanted soon, but the collector is not woken for each piece. */
+static __always_inline __u64 want_wakeup(struct run *run, __u64 now)
+{
+	if (now - run->woken < WAKE_AGAIN_NS)
+		return BPF_RB_NO_WAKEUP;
+	run->woken = now;
+	return BPF_RB_FORCE_WAKEUP;
+}
+
+static __always_inline void block_want(struct run *run, const struct block_key *key, __u64 pc,
+				       __u32 stale)
+{
+	__u64 *asked = bpf_map_lookup_elem(&blocks_wanted, key);
+	__u64 now = run->record.record.time;
+	struct run_wanted *wanted = &run->wanted;
+	__u32 part = PAGE - pc % PAGE;
+
+	if (asked && now - *asked < WANT_AGAIN_NS)
+		return;
+	wanted->record = run->record.record;
+	wanted->record.kind = RECORD_WANTED;
+	wanted->key = *key;
+	wanted->pc = pc;
+	wanted->stale = stale;
+	wanted->code_size = RUN_CODE_BYTES;
+	if (code_read(run, pc, wanted->code, RUN_CODE_BYTES)) {
+		if (part >= RUN_CODE_BYTES || code_read(run, pc, wanted->code, part))
+			return;
+		wanted->code_size = part;
+	}
+	if (bpf_ringbuf_output(&ring, wanted, sizeof(*wanted), want_wakeup(run, now)))
+		return;
+	bpf_map_update_elem(&blocks_wanted, key, &now, BPF_ANY);
+}
+
+/* Whether the code at pc is what the block was made of. */
+static __always_inline int code_compare(struct run *run, const struct run_block *block, __u64 pc)
+{
+	__u64 *now = (__u64 *)run->code, *then = (__u64 *)block->code, differ = 0;
+	__u32 length = block->length;
+
+	if (length > UOP_CODE_MAX)
+		return UOP_END_BAD_BLOCK;
+	for (int i = 0; i < UOP_CODE_MAX / 8; i++)
+		now[i] = 0;
+	if (length && code_read(run, pc, run->code, length))
+		return UOP_END_CODE_UNREADABLE;
+	for (int i = 0; i < UOP_CODE_MAX / 8; i++)
+		differ |= now[i] ^ then[i];
+	return differ ? UOP_END_BLOCK_STALE : 0;
+}
+
+static __always_inline int block_enter(struct run *run)
+{
+	__u64 pc = run->state.pc;
+	struct block_key key = {};
+	struct run_block *block;
+	int end;
+
+	if (pc - run->mapping_start >= run->mapping_size && run_locate(run, pc))
+		return UOP_END_CODE_UNREADABLE;
+	key.address = pc - run->bias;
+	key.module = run->module;
+	block = bpf_map_lookup_elem(&blocks, &key);
+	if (!block) {
+		block_want(run, &key, pc, 0);
+		return UOP_END_BLOCK_MISSING;
+	}
+	end = code_compare(run, block, pc);
+	if (end) {
+		if (end == UOP_END_BLOCK_STALE)
+			block_want(run, &key, pc, 1);
+		return end;
+	}
+	log_word(run, pc, 0);
+	log_word(run, block->serial, 0);
+	run->first = block->first;
+	run->count = block->count;
+	run->at = ~0u;
+	run->state.next = 0;
+	run->state.regs[UOP_BIAS] = run->bias;
+	return 0;
+}
+
+/* --- The run ---------------------------------------------------------------------------------- */
+
+static __always_inline long run_stop(struct run *run, int end)
+{
+	run->end = (__u32)end;
+	return 1;
+}
+
+static __always_inline long run_uop(struct run *run)
+{
+	struct uop *uop;
+	__u32 key;
+	int end;
+
+	if (!run->count) {
+		if (run->begun >= run->limit)
+			return run_stop(run, UOP_END_NONE);
+		end = block_enter(run);
+		if (end)
+			return run_stop(run, end);
+	}
+	key = run->first + run->state.next;
+	uop = bpf_map_lookup_elem(&uops, &key);
+	if (!uop || run->state.next >= run->count)
+		return run_stop(run, UOP_END_BAD_BLOCK);
+	if (uop->at != run->at) {
+		if (run->begun >= run->limit)
+			return run_stop(run, UOP_END_NONE);
+		run->at = uop->at;
+		run->begun++;
+	}
+	end = UOP_END_LOG_FULL;
+	if (run->log_count <= RUN_LOG_MAX - 4)
+		end = uop_step(&run->state, uop, run);
+	if (end == UOP_LEFT) {
+		run->count = 0;
+	} else if (end) {
+		run->begun--;
+		return run_stop(run, end);
+	}
+	return 0;
+}
+
+static long run_step(__u32 index, struct run **slot)
+{
+	struct run *run = *slot; /* bpf_loop() passes only pointers to the stack */
+
+	for (int i = 0; i < UOPS_PER_CALL; i++)
+		if (run_uop(run))
+			return 1;
+	return 0;
+}
+
+static __always_inline void registers_begin(struct bpf_perf_event_data *ctx, struct run *run)
+{
+	__u64 *regs = run->record.regs;
+
+	regs[0] = ctx->regs.rax;
+	regs[1] = ctx->regs.rcx;
+	regs[2] = ctx->regs.rdx;
+	regs[3] = ctx->regs.rbx;
+	regs[4] = ctx->regs.rsp;
+	regs[5] = ctx->regs.rbp;
+	regs[6] = ctx->regs.rsi;
+	regs[7] = ctx->regs.rdi;
+	regs[8] = ctx->regs.r8;
+	regs[9] = ctx->regs.r9;
+	regs[10] = ctx->regs.r10;
+	regs[11] = ctx->regs.r11;
+	regs[12] = ctx->regs.r12;
+	regs[13] = ctx->regs.r13;
+	regs[14] = ctx->regs.r14;
+	regs[15] = ctx->regs.r15;
+	run->record.rflags = ctx->regs.flags;
+	for (int i = 0; i < 16; i++)
+		run->state.regs[i] = regs[i];
+}
+
+/*
+ * The kernel's gs base, without a symbol table: a task knows the run queue of its CPU, and that lies at a known distance
+ * from the per-CPU variable that holds the base.
+ */
+static __always_inline long percpu_read(struct task_struct *task, __s64 place, void *ret,
+					__u32 size)
+{
+	__u64 queue = 0; /* a number: pointers are not computed with */
+
+	if (bpf_core_field_exists(task->se.cfs_rq->rq))
+		bpf_core_read(&queue, sizeof(queue), &task->se.cfs_rq->rq);
+	if (!queue || !place)
+		return -1;
+	return bpf_probe_read_kernel(ret, size, (void *)(queue + place));
+}
+
+static __always_inline void segments_begin(struct task_struct *task, struct run *run)
+{
+	__u64 unknown = ~0ull << UOP_XMM0;
+
+	if (run->in_kernel) {
+		direct_map_find();
+		run->record.fs_base = 0;
+		run->record.gs_base = 0;
+		percpu_read(task, percpu_base_place, &run->record.gs_base, 8);
+		unknown |= 1ull << UOP_FS_BASE;
+		if (!run->record.gs_base)
+			unknown |= 1ull << UOP_GS_BASE;
+	} else {
+		run->record.fs_base = task->thread.fsbase;
+		run->record.gs_base = task->thread.gsbase;
+	}
+	run->state.unknown = unknown;
+	run->state.regs[UOP_FS_BASE] = run->record.fs_base;
+	run->state.regs[UOP_GS_BASE] = run->record.gs_base;
+}
+
+static __always_inline void state_begin(struct run *run, __u64 pc)
+{
+	run->state.pc = pc;
+	run->state.flags = (__u32)run->record.rflags;
+	run->state.flags_known = UOP_STATUS | UOP_DF;
+	run->state.lazy_mask = 0;
+	run->state.next = 0;
+	run->state.again = 0;
+	run->state.misses = 0;
+	run->serial++;
+	run->mapping_size = 0;
+	run->count = 0;
+	run->begun = 0;
+	run->log_count = 0;
+	run->end = UOP_END_NONE;
+	for (int i = 0; i < RUN_LOG_MAX / 64; i++)
+		run->record.missing[i] = 0;
+}
+
+/* 1 in a soft interrupt; our own interrupt does not count, and others cannot be interrupted by it. */
+static __always_inline __u64 interrupt_kind(struct task_struct *task)
+{
+	__u32 count = 0;
+
+	percpu_read(task, preempt_count_place, &count, sizeof(count));
+	return count >> 8 & 1;
+}
+
+static __always_inline __u64 terminal_of(struct task_struct *task)
+{
+	struct tty_struct *tty = task->signal->tty;
+
+	if (!tty)
+		return 0;
+	return (__u64)tty->driver->major << 20 | (__u32)(tty->driver->minor_start + tty->index);
+}
+
+static __always_inline void system_call_log(struct run *run, struct task_struct *task)
+{
+	struct pt_regs regs = {};
+	__u32 missing =
+		!run->in_kernel || !task->mm ||
+		bpf_probe_read_kernel(&regs, sizeof(regs), (void *)bpf_task_pt_regs(task)) ||
+		!(regs.cs & 3) || (__s64)regs.orig_rax < 0;
+
+	log_word(run, regs.orig_rax, missing);
+	log_word(run, regs.rdi, missing);
+	log_word(run, regs.rsi, missing);
+	log_word(run, regs.rdx, missing);
+	log_word(run, regs.r10, missing);
+	log_word(run, regs.r8, missing);
+	log_word(run, regs.r9, missing);
+}
+
+/* In the order of RUN_SYSTEM_WORDS. */
+static __always_inline void system_log(struct run *run, struct task_struct *task, __u64 usersite)
+{
+	log_word(run, (__u32)task->real_parent->tgid, 0);
+	log_word(run, task->cred->uid.val, 0);
+	log_word(run, task->cred->gid.val, 0);
+	log_word(run, task->cred->euid.val, 0);
+	log_word(run, task->cred->egid.val, 0);
+	log_word(run, terminal_of(task), 0);
+	log_word(run, bpf_get_current_cgroup_id(), 0);
+	log_word(run, bpf_get_smp_processor_id(), 0);
+	log_word(run, (__u64)task->prio, 0);
+	log_word(run, task->policy, 0);
+	log_word(run, task->pending.signal.sig[0] | task->signal->shared_pending.signal.sig[0], 0);
+	log_word(run, task->blocked.sig[0], 0);
+	log_word(run, interrupt_kind(task), 0);
+	system_call_log(run, task);
+	log_word(run, usersite, !run->in_kernel || !usersite);
+}
+
+static __always_inline int run_send(struct run *run, __u32 skipped)
+{
+	__u32 words = run->log_count;
+
+	if (words > RUN_LOG_MAX)
+		return -1;
+	run->record.record.kind = RECORD_RUN;
+	run->record.flags = run_flags | (run->in_kernel ? RUN_IN_KERNEL : 0);
+	run->record.instructions = (__u16)run->begun;
+	run->record.skipped = (__u16)skipped;
+	run->record.log_count = (__u16)words;
+	run->record.end = (__u8)run->end;
+	run->record.state_hash = run_state_hash(&run->state);
+	return (int)ring_put(&run->record, sizeof(run->record) + words * 8);
+}

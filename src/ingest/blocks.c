@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Translations on request.
+ *
+ * 1. A serial number stands for one translation for ever: a record in flight names what really ran.
+ * 2. When the kernel's maps are full, all of them are emptied at once and fill again with what is hot. Translations of
+ *    the time before are kept until the next such time, for the records that are still under way.
+ */
+#include "ingest/blocks.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/array.h"
+#include "base/log.h"
+#include "base/map.h"
+#include "base/mem.h"
+#include "isa/lift.h"
+
+enum {
+	FOLLOW_MAX = 32, /* blocks translated per request */
+	READ_MAX = UOP_CODE_MAX + 16, /* bytes that a block can need */
+};
+
+struct blocks {
+	struct sampler *sampler;
+	struct loadmap *loadmap;
+	struct map by_key; /* hash of key to serial; the newest translation */
+	ARRAY(struct translation) all; /* serial - first_serial */
+	uint32_t first_serial;
+	uint32_t kept_from; /* serials below are of the time before the maps were emptied */
+	struct map
+		kernel_bytes; /* address / 8 to the eight bytes there, those known by kernel_known */
+	struct map kernel_known; /* address / 8 to a bit per byte */
+};
+
+/* Where code comes from. */
+struct source {
+	const struct run_wanted *wanted;
+	int fd; /* -1: only the bytes of the request */
+	uint64_t start, end; /* module addresses that the file has */
+	uint64_t offset; /* of start in the file */
+};
+
+/* Addresses in the module to translate. */
+struct agenda {
+	uint64_t addresses[FOLLOW_MAX];
+	size_t count;
+};
+
+uint32_t blocks_module_number(struct module_id module)
+{
+	return module.v ? RUN_MODULE_FIRST + module.v : RUN_MODULE_NONE;
+}
+
+struct module_id blocks_module_id(uint32_t number)
+{
+	if (number <= RUN_MODULE_FIRST || number & RUN_MODULE_PRIVATE)
+		return (struct module_id){ 0 };
+	return (struct module_id){ number - RUN_MODULE_FIRST };
+}
+
+void blocks_create(struct sampler *sampler, struct loadmap *loadmap, struct blocks **ret)
+{
+	struct blocks *blocks = mem_zalloc(sizeof(*blocks));
+
+	blocks->sampler = sampler;
+	blocks->loadmap = loadmap;
+	blocks->first_serial = blocks->kept_from = 1;
+	*ret = blocks;
+}
+
+static void translation_deinit(struct translation *translation)
+{
+	free(translation->block);
+	free(translation->locations);
+}
+
+void blocks_destroy(struct blocks *blocks)
+{
+	if (!blocks)
+		return;
+	array_each(&blocks->all, translation)
+		translation_deinit(translation);
+	array_deinit(&blocks->all);
+	map_deinit(&blocks->by_key);
+	map_deinit(&blocks->kernel_bytes);
+	map_deinit(&blocks->kernel_known);
+	free(blocks);
+}
+
+struct translation *blocks_get(const struct blocks *blocks, uint32_t serial)
+{
+	if (serial < blocks->first_serial || serial - blocks->first_serial >= blocks->all.count)
+		return NULL;
+	return &blocks->all.items[serial - blocks->first_serial];
+}
+
+static uint64_t key_hash(const struct block_key *key)
+{
+	return hash64_pair(key->module, key->address);
+}
+
+static struct translation *find(const struct blocks *blocks, const struct block_key *key)
+{
+	const uint64_t *serial = map_find(&blocks->by_key, key_hash(key));
+	struct translation *found = serial ? blocks_get(blocks, (uint32_t)*serial) : NULL;
+
+	if (!found || found->key.address != key->address || found->key.module != key->module)
+		return NULL;
+	return found;
+}
+
+/* --- The kernel's code ------------------------------------------------------------------------- */
+
+static void kernel_code_note(struct blocks *blocks, uint64_t address, const uint8_t *code,
+			     size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		uint64_t word = (address + i) / 8, shift = (address + i) % 8;
+		uint64_t *bytes = map_at(&blocks->kernel_bytes, word, NULL);
+
+		*bytes = (*bytes & ~(0xffull << shift * 8)) | (uint64_t)code[i] << shift * 8;
+		*map_at(&blocks->kernel_known, word, NULL) |= 1u << shift;
+	}
+}
+
+size_t blocks_kernel_code(const struct blocks *blocks, uint64_t address, void *ret, size_t size)
+{
+	uint8_t *code = ret;
+
+	for (size_t i = 0; i < size; i++) {
+		uint64_t word = (address + i) / 8, shift = (address + i) % 8;
+		const uint64_t *known = map_find(&blocks->kernel_known, word);
+
+		if (!known || !(*known >> shift & 1))
+			return i;
+		code[i] = (uint8_t)(*map_find(&blocks->kernel_bytes, word) >> shift * 8);
+	}
+	return size;
+}
+
+/* --- Translating --------------------------------------------------------------------------------- */
+
+/* Empties the kernel's maps, and drops what was kept from the time before. */
+static int start_over(struct blocks *blocks)
+{
+	uint32_t dropped = blocks->kept_from - blocks->first_serial;
+
+	log_debug("translations fill the kernel's maps: starting over");
+	for (uint32_t i = 0; i < dropped; i++)
+		translation_deinit(&blocks->all.items[i]);
+	memmove(blocks->all.items, blocks->all.items + dropped,
+		(blocks->all.count - dropped) * sizeof(*blocks->all.items));
+	blocks->all.count -= dropped;
+	blocks->first_serial = blocks->kept_from;
+	blocks->kept_from = blocks->first_serial + (uint32_t)blocks->all.count;
+	map_clear(&blocks->by_key);
+	return sampler_forget_blocks(blocks->sampler);
+}
+
+static struct uop_block *block_copy(const struct uop_block *block)
+{
+	size_t size = offsetof(struct uop_block, uops) + block->count * sizeof(struct uop);
+	struct uop_block *copy = mem_alloc(size);
+
+	memcpy(copy, block, size);
+	return copy;
+}
+
+static int publish(struct blocks *blocks, const struct block_key *key,
+		   const struct uop_block *block)
+{
+	uint32_t serial = blocks->first_serial + (uint32_t)blocks->all.count;
+	int err = sampler_publish_block(blocks->sampler, key, block, serial);
+
+	if (err == -ENOSPC) {
+		err = start_over(blocks);
+		serial = blocks->first_serial + (uint32_t)blocks->all.count;
+		err = err ? err : sampler_publish_block(blocks->sampler, key, block, serial);
+	}
+	if (err)
+		return err;
+	*array_push(&blocks->all) = (struct translation){
+		.key = *key,
+		.serial = serial,
+		.locations = mem_zalloc((block->instructions + 1u) * sizeof(uint32_t)),
+		.block = block_copy(block),
+	};
+	*map_at(&blocks->by_key, key_hash(key), NULL) = serial;
+	if (key->module == RUN_MODULE_KERNEL)
+		kernel_code_note(blocks, key->address, block->code, block->length);
+	return 0;
+}
+
+/* Code at a module address; how many bytes there are. */
+static size_t source_read(const struct source *source, uint64_t address,
+			  uint8_t ret[static READ_MAX])
+{
+	uint64_t into = address - source->wanted->key.address;
+	ssize_t got;
+
+	if (into < source->wanted->code_size) {
+		size_t size = source->wanted->code_size - into;
+
+		if (size >= READ_MAX || source->fd < 0) {
+			size = size < READ_MAX ? size : READ_MAX;
+			memcpy(ret, source->wanted->code + into, size);
+			return size;
+		}
+	}
+	if (source->fd < 0 || address < source->start || address >= source->end)
+		return 0;
+	got = pread(source->fd, ret, READ_MAX, (off_t)(address - source->start + source->offset));
+	return got > 0 ? (size_t)got : 0;
+}
+
+static void source_begin(struct blocks *blocks, const struct run_wanted *wanted, struct source *ret)
+{
+	uint64_t bias = wanted->pc - wanted->key.address;
+	struct loadmap_process *process;
+	struct loadmap_mapping mapping;
+
+	*ret = (struct source){ .wanted = wanted, .fd = -1 };
+	if (!blocks_module_id(wanted->key.module).v)
+		return;
+	process =
+		loadmap_process_at(blocks->loadmap, wanted->record.image.tgid, wanted->record.time);
+	if (!loadmap_find(blocks->loadmap, process, wanted->pc, wanted->record.time, &mapping))
+		return;
+	ret->fd = mapping.module->fd;
+	ret->start = mapping.start - bias;
+	ret->end = mapping.end - bias;
+	ret->offset = mapping.offset;
+}
+
+static void agenda_add(struct agenda *agenda, uint64_t address)
+{
+	for (size_t i = 0; i < agenda->count; i++)
+		if (agenda->addresses[i] == address)
+			return;
+	if (agenda->count < FOLLOW_MAX)
+		agenda->addresses[agenda->count++] = address;
+}
+
+/* Where a block can go on, as far as its code tells. */
+static void successors_add(const struct uop_block *block, struct agenda *agenda)
+{
+	for (unsigned i = 0; i < block->count; i++) {
+		const struct uop *uop = &block->uops[i];
+
+		if (uop->op == UOP_OP_BRANCH || uop->op == UOP_OP_BRANCH_ZERO ||
+		    uop->op == UOP_OP_JUMP)
+			agenda_add(agenda, (uint64_t)uop->imm);
+		if (uop->flags & UOP_CALL && (uop->op == UOP_OP_JUMP || uop->op == UOP_OP_JUMP_TO))
+			agenda_add(agenda, block->pc + block->length);
+	}
+}
+
+static int translate(struct blocks *blocks, const struct source *source, uint64_t address,
+		     struct agenda *agenda)
+{
+	struct block_key key = { .address = address, .module = source->wanted->key.module };
+	bool asked = address == source->wanted->key.address;
+	struct translation *known = find(blocks, &key);
+	uint8_t code[READ_MAX];
+	struct uop_block block;
+	size_t size;
+
+	if (known && !(asked && source->wanted->stale)) {
+		successors_add(known->block, agenda);
+		return 0;
+	}
+	size = source_read(source, address, code);
+	if (!size)
+		return 0;
+	lift_block(code, size, address, &block);
+	/* Translations of what the bytes at hand cut off would be replaced at once. */
+	if (!asked && size < READ_MAX && block.length + 16u > size)
+		return 0;
+	successors_add(&block, agenda);
+	return publish(blocks, &key, &block);
+}
+
+int blocks_want(struct blocks *blocks, const struct run_wanted *wanted)
+{
+	struct agenda agenda = { .addresses = { wanted->key.address }, .count = 1 };
+	struct source source;
+	int err = 0;
+
+	if (wanted->code_size > RUN_CODE_BYTES)
+		return 0;
+	source_begin(blocks, wanted, &source);
+	for (size_t i = 0; i < agenda.count && !err; i++)
+		err = translate(blocks, &source, agenda.addresses[i], &agenda);
+	return err;
+}

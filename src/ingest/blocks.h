@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Supplies the kernel's interpreter with translations, and keeps them for the replay of runs.
+ *
+ * A request comes with the code as it is in memory. Blocks that can follow are translated too, from the same bytes or
+ * from the module's file, so that a run seldom has to wait for the next round.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "base/ids.h"
+#include "capture/kernel/sampler.h"
+#include "ingest/loadmap.h"
+
+struct translation {
+	struct block_key key;
+	uint32_t serial;
+	uint32_t *locations; /* of the instructions, by their number; 0 until asked for. The user's to fill. */
+	struct uop_block *block; /* uops[] has only as many as count says */
+};
+
+struct blocks;
+
+void blocks_create(struct sampler *sampler, struct loadmap *loadmap, struct blocks **ret);
+void blocks_destroy(struct blocks *blocks);
+DEFINE_AUTO(struct blocks, blocks_destroy)
+
+int blocks_want(struct blocks *blocks, const struct run_wanted *wanted);
+/* NULL: there is none, or it was dropped long ago. */
+struct translation *blocks_get(const struct blocks *blocks, uint32_t serial);
+
+/* Bytes of the kernel's code from address on that translations have seen, at most size. Returns how many. */
+size_t blocks_kernel_code(const struct blocks *blocks, uint64_t address, void *ret, size_t size);
+
+/* The number of a module with a file in keys of blocks, and back. */
+uint32_t blocks_module_number(struct module_id module);
+struct module_id blocks_module_id(uint32_t number); /* 0: not one with a file */

@@ -1,0 +1,602 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Replay of runs.
+ *
+ * Theory. The kernel and this file run the same micro-operations through the same uop_step(). Everything that step
+ * takes from outside is in the record: registers, blocks, memory. So both pass through the same states, and this one
+ * can look at each of them at leisure. What an instruction did is read off its micro-operations: the register it
+ * writes, the memory it reads and writes, where it goes.
+ *
+ * Invariants
+ * 1. The order of log words is that of the kernel (wire/run.h); every word is taken once.
+ * 2. Nothing is told before the end of the run was reached and its state hash compared.
+ * 3. The stack pointer's changes are no results: they are the same at every execution, relative to the frame.
+ */
+#include "ingest/replay.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+
+enum {
+	OVERLAY_MAX = 512, /* words */
+	STEPS_MAX = 2 * RUN_LENGTH_MAX + 8, /* instructions and entries */
+	FRAMES_MAX = RUN_CALLERS + RUN_LENGTH_MAX,
+	GOALS = 3,
+};
+
+struct overlay_word {
+	uint64_t address;
+	uint64_t data;
+	uint8_t present;
+	uint8_t unknown;
+};
+
+struct step {
+	struct replay_place place;
+	uint32_t known; /* bit per source */
+	uint8_t widths[REPLAY_SOURCES];
+	uint64_t values[REPLAY_SOURCES];
+};
+
+struct replay {
+	struct blocks *blocks;
+	struct uop_state state;
+	const struct run_record *run;
+	size_t log_at;
+	bool broken; /* the log and the run do not fit */
+	struct overlay_word overlay[OVERLAY_MAX];
+	size_t overlay_count;
+	struct translation *translation; /* of the block being run; NULL between two */
+	uint32_t instructions; /* begun */
+	uint32_t number; /* of the instruction in its block */
+	uint32_t at;
+	uint64_t callers[FRAMES_MAX];
+	size_t caller_count;
+	struct step steps[STEPS_MAX];
+	size_t step_count;
+	struct step *step; /* of the instruction under way; NULL: it is skipped */
+	struct step skipped; /* where it goes meanwhile */
+	/* Of the instruction under way. */
+	bool computed; /* its operands are known */
+	bool compares;
+	bool plain; /* so far it has done nothing but find out where to go */
+	bool entering; /* a function was entered, and only plain instructions have run since */
+	/* Of the path since capturing began. */
+	uint64_t directions;
+	unsigned branches;
+	uint64_t goals[GOALS];
+	unsigned goal_count;
+};
+
+#define UOP_CONTEXT struct replay *
+#define UOP_LOAD replay_load
+#define UOP_STORE replay_store
+#define UOP_POISON replay_poison
+
+static int replay_load(struct replay *replay, uint64_t address, unsigned size, wire_u64 *ret);
+static int replay_store(struct replay *replay, uint64_t address, unsigned size, uint64_t value,
+			bool unknown);
+static int replay_poison(struct replay *replay, uint64_t address, unsigned size);
+
+#include "wire/uop_exec.h"
+
+void replay_create(struct blocks *blocks, struct replay **ret)
+{
+	*ret = mem_zalloc(sizeof(**ret));
+	(*ret)->blocks = blocks;
+}
+
+void replay_destroy(struct replay *replay)
+{
+	free(replay);
+}
+
+/* --- Memory ------------------------------------------------------------------------------------- */
+
+static uint64_t log_take(struct replay *replay, bool *ret_missing)
+{
+	size_t at = replay->log_at;
+
+	*ret_missing = true;
+	if (at >= replay->run->log_count) {
+		replay->broken = true;
+		return 0;
+	}
+	replay->log_at++;
+	*ret_missing = replay->run->missing[at / 64] >> (at % 64) & 1;
+	return replay->run->log[at];
+}
+
+static struct overlay_word *overlay_find(struct replay *replay, uint64_t address)
+{
+	for (size_t i = replay->overlay_count; i > 0; i--)
+		if (replay->overlay[i - 1].address == address)
+			return &replay->overlay[i - 1];
+	return NULL;
+}
+
+static int replay_load(struct replay *replay, uint64_t address, unsigned size, wire_u64 *ret)
+{
+	bool missing, partly = false, unknown = false;
+	uint64_t value = log_take(replay, &missing);
+
+	for (unsigned i = 0; i < size && i < 8 && replay->overlay_count; i++) {
+		const struct overlay_word *word = overlay_find(replay, (address + i) & ~7ull);
+		unsigned at = (address + i) & 7;
+
+		if (!word || !(word->present >> at & 1)) {
+			partly = true;
+			continue;
+		}
+		value &= ~(0xffull << i * 8);
+		value |= (word->data >> at * 8 & 0xff) << i * 8;
+		unknown |= word->unknown >> at & 1;
+	}
+	*ret = value;
+	if (missing && (partly || !replay->overlay_count))
+		return UOP_LOAD_MISSING;
+	return unknown ? UOP_LOAD_UNKNOWN : 0;
+}
+
+static void overlay_put(struct replay *replay, uint64_t address, uint8_t value, bool unknown)
+{
+	struct overlay_word *word = overlay_find(replay, address & ~7ull);
+	unsigned at = address & 7;
+
+	if (!word) {
+		if (replay->overlay_count == OVERLAY_MAX) {
+			replay->broken = true;
+			return;
+		}
+		word = &replay->overlay[replay->overlay_count++];
+		*word = (struct overlay_word){ .address = address & ~7ull };
+	}
+	word->present |= 1 << at;
+	word->unknown = (word->unknown & ~(1 << at)) | unknown << at;
+	word->data = (word->data & ~(0xffull << at * 8)) | (uint64_t)value << at * 8;
+}
+
+static void fact(struct step *step, enum capture_source source, uint64_t value, unsigned size)
+{
+	if (step->known >> source & 1)
+		return;
+	step->known |= 1u << source;
+	step->values[source] = size < 8 ? value & ~(~0ull << size * 8) : value;
+	step->widths[source] = size * 8;
+}
+
+static int replay_store(struct replay *replay, uint64_t address, unsigned size, uint64_t value,
+			bool unknown)
+{
+	if (replay->run->flags & RUN_OVERWRITTEN) {
+		wire_u64 before = 0;
+
+		if (!replay_load(replay, address, size, &before))
+			fact(replay->step, CAPTURE_OVERWRITTEN, before, size);
+	}
+	for (unsigned i = 0; i < size; i++)
+		overlay_put(replay, address + i, value >> i * 8, unknown);
+	return 0;
+}
+
+static int replay_poison(struct replay *replay, uint64_t address, unsigned size)
+{
+	for (unsigned i = 0; i < size; i++)
+		overlay_put(replay, address + i, 0, true);
+	return 0;
+}
+
+/* --- What an instruction does --------------------------------------------------------------------- */
+
+static bool known(const struct replay *replay, uint8_t reg)
+{
+	return reg == UOP_NONE || !(replay->state.unknown >> (reg & (UOP_REGISTERS - 1)) & 1);
+}
+
+static uint64_t value_of(const struct replay *replay, uint8_t reg)
+{
+	return reg == UOP_NONE ? 0 : replay->state.regs[reg & (UOP_REGISTERS - 1)];
+}
+
+/* A register of the program, as opposed to one of the translation. */
+static bool is_result(uint8_t reg)
+{
+	return (reg <= UOP_R15 && reg != UOP_RSP) || (reg >= UOP_XMM0 && reg < UOP_XMM0_HIGH);
+}
+
+static bool is_memory(const struct uop *uop)
+{
+	return uop_traits[uop->op] & UOP_ADDRESS && uop->op != UOP_OP_LEA;
+}
+
+static unsigned size_of(const struct uop *uop)
+{
+	return uop->size > 8 ? 8 : uop->size;
+}
+
+static void operands_note(struct replay *replay, const struct uop *uop)
+{
+	unsigned traits = uop_traits[uop->op], size = size_of(uop);
+	enum capture_source next = CAPTURE_OPERAND1;
+
+	replay->computed = true;
+	if (traits & UOP_READS_A && uop->a != UOP_NONE) {
+		if (known(replay, uop->a))
+			fact(replay->step, next, value_of(replay, uop->a), size);
+		next = CAPTURE_OPERAND2;
+	}
+	if (uop->flags & UOP_IMM)
+		fact(replay->step, next, (uint64_t)uop->imm, size);
+	else if (traits & UOP_READS_B && uop->b != UOP_NONE && known(replay, uop->b))
+		fact(replay->step, next, value_of(replay, uop->b), size);
+}
+
+/* What can be seen only before the operation. */
+static void before_uop(struct replay *replay, const struct uop *uop)
+{
+	unsigned size = size_of(uop);
+
+	if (is_memory(uop)) {
+		if (known(replay, uop->a) && known(replay, uop->b))
+			fact(replay->step, CAPTURE_ADDRESS,
+			     value_of(replay, uop->a) +
+				     (value_of(replay, uop->b) << (uop->flags >> UOP_SCALE_SHIFT)) +
+				     (uint64_t)uop->imm,
+			     8);
+		if (uop->op == UOP_OP_STORE && known(replay, uop->dst))
+			fact(replay->step, CAPTURE_STORED, value_of(replay, uop->dst), size);
+		return;
+	}
+	if (uop->op < UOP_OP_SKIP_ZERO && uop->op != UOP_OP_NOP && !replay->computed)
+		operands_note(replay, uop);
+	if (uop->flags & UOP_FLAGS)
+		replay->compares = true;
+	if (uop->op == UOP_OP_JUMP_TO && known(replay, uop->a))
+		fact(replay->step, CAPTURE_TARGET, value_of(replay, uop->a), 8);
+}
+
+static void after_uop(struct replay *replay, const struct uop *uop)
+{
+	unsigned traits = uop_traits[uop->op], size = size_of(uop);
+
+	if (uop->op == UOP_OP_STORE || uop->flags & UOP_FLAGS)
+		replay->plain = false;
+	if (!(traits & UOP_WRITES) || uop->dst == UOP_NONE)
+		return;
+	if (uop->dst <= UOP_R15)
+		replay->plain = false;
+	if (!known(replay, uop->dst))
+		return;
+	if (uop->op == UOP_OP_LOAD)
+		fact(replay->step, CAPTURE_LOADED, value_of(replay, uop->dst), size);
+	if (is_result(uop->dst) && uop->op != UOP_OP_STRIDE)
+		fact(replay->step, CAPTURE_RESULT, value_of(replay, uop->dst), size);
+}
+
+static void caller_push(struct replay *replay, uint64_t address)
+{
+	if (replay->caller_count < FRAMES_MAX)
+		replay->callers[replay->caller_count++] = address;
+}
+
+static uint64_t caller_top(const struct replay *replay)
+{
+	return replay->caller_count ? replay->callers[replay->caller_count - 1] : 0;
+}
+
+static void direction_note(struct replay *replay, bool taken)
+{
+	fact(replay->step, CAPTURE_TAKEN, taken, 1);
+	replay->step->widths[CAPTURE_TAKEN] = 1;
+	if (replay->step == &replay->skipped || replay->branches >= CAPTURE_PATH_MAX)
+		return;
+	replay->directions = replay->directions << 1 | taken;
+	replay->branches++;
+}
+
+static void goal_note(struct replay *replay, uint64_t target)
+{
+	if (replay->step != &replay->skipped && replay->goal_count < GOALS)
+		replay->goals[replay->goal_count++] = target;
+}
+
+/* The run goes on at state.pc, by the given operation. */
+static void on_leave(struct replay *replay, const struct uop *uop)
+{
+	bool call = uop->flags & UOP_CALL;
+
+	if (uop->op == UOP_OP_BRANCH || uop->op == UOP_OP_BRANCH_ZERO)
+		direction_note(replay, true);
+	if (uop->op == UOP_OP_JUMP_TO)
+		goal_note(replay, replay->state.pc);
+	if (call) {
+		/* What a call stores is where it returns to. */
+		replay->step->known &= ~(1u << CAPTURE_STORED | 1u << CAPTURE_OVERWRITTEN);
+		caller_push(replay, replay->translation->key.address +
+					    replay->state.regs[UOP_BIAS] +
+					    replay->translation->block->length);
+		replay->entering = true;
+	} else if (uop->flags & UOP_RET) {
+		if (replay->caller_count)
+			replay->caller_count--;
+		replay->entering = false;
+	} else if (!replay->plain) {
+		replay->entering = false;
+	}
+}
+
+/* --- Stepping -------------------------------------------------------------------------------------- */
+
+static struct step *step_begin(struct replay *replay, enum capture_class class)
+{
+	struct step *step = &replay->skipped;
+
+	if (replay->instructions > replay->run->skipped && replay->step_count < STEPS_MAX)
+		step = &replay->steps[replay->step_count++];
+	step->known = 0;
+	step->place = (struct replay_place){
+		.class = class,
+		.translation = replay->translation,
+		.number = replay->number,
+		.at = replay->at,
+		.pc = replay->translation->key.address + replay->state.regs[UOP_BIAS] + replay->at,
+		.caller = caller_top(replay),
+	};
+	return step;
+}
+
+static void entry_note(struct replay *replay)
+{
+	static const uint8_t registers[CAPTURE_ARGS] = { UOP_RDI, UOP_RSI, UOP_RDX,
+							 UOP_RCX, UOP_R8,  UOP_R8 + 1 };
+	struct step *step = step_begin(replay, CAPTURE_ENTRY);
+
+	for (unsigned i = 0; i < CAPTURE_ARGS; i++)
+		if (known(replay, registers[i]))
+			fact(step, CAPTURE_ARG0 + i, value_of(replay, registers[i]), 8);
+}
+
+static void instruction_begin(struct replay *replay, const struct uop *uop)
+{
+	bool first = replay->at == UINT32_MAX;
+
+	replay->number = first ? 0 : replay->number + 1;
+	replay->at = uop->at;
+	replay->instructions++;
+	if (first && replay->entering)
+		entry_note(replay);
+	if (!first && !replay->plain)
+		replay->entering = false;
+	replay->plain = true;
+	replay->computed = false;
+	replay->compares = false;
+	replay->step = step_begin(replay, CAPTURE_INSTRUCTION);
+}
+
+/* A comparison has no result of its own: what is compared stands for it. */
+static void instruction_end(struct replay *replay)
+{
+	struct step *step = replay->step;
+	bool result = step->known >> CAPTURE_RESULT & 1, stored = step->known >> CAPTURE_STORED & 1;
+
+	if (replay->compares && !result && !stored && step->known >> CAPTURE_OPERAND1 & 1)
+		fact(step, CAPTURE_RESULT, step->values[CAPTURE_OPERAND1],
+		     step->widths[CAPTURE_OPERAND1] / 8);
+	if (!(step->known >> CAPTURE_OPERAND1 & 1) && !replay->computed) {
+		if (step->known >> CAPTURE_LOADED & 1)
+			fact(step, CAPTURE_OPERAND1, step->values[CAPTURE_LOADED],
+			     step->widths[CAPTURE_LOADED] / 8);
+		else if (stored)
+			fact(step, CAPTURE_OPERAND1, step->values[CAPTURE_STORED],
+			     step->widths[CAPTURE_STORED] / 8);
+	}
+}
+
+/* False: the log does not say which block, or there is no such one. */
+static bool block_enter(struct replay *replay)
+{
+	bool missing;
+	uint64_t pc = log_take(replay, &missing), serial = log_take(replay, &missing);
+
+	replay->translation = blocks_get(replay->blocks, (uint32_t)serial);
+	if (!replay->translation || pc != replay->state.pc)
+		return false;
+	replay->state.regs[UOP_BIAS] = pc - replay->translation->key.address;
+	replay->state.next = 0;
+	replay->at = UINT32_MAX;
+	return true;
+}
+
+/* Runs one operation: 0 to go on, or the end as the kernel would see it, plus one. */
+static int uop_next(struct replay *replay, uint32_t limit)
+{
+	const struct uop_block *block = replay->translation->block;
+	uint32_t next = replay->state.next;
+	const struct uop *uop;
+	int end;
+
+	if (next >= block->count)
+		return 1 + UOP_END_BAD_BLOCK;
+	uop = &block->uops[next];
+	if (uop->at != replay->at) {
+		if (replay->at != UINT32_MAX)
+			instruction_end(replay);
+		if (replay->instructions >= limit)
+			return 1 + UOP_END_NONE;
+		/* The kernel's overlay is smaller. It filled up within this instruction, nobody can tell where. */
+		if (replay->run->end == UOP_END_OVERLAY_FULL &&
+		    replay->instructions == replay->run->instructions)
+			return 1 + UOP_END_OVERLAY_FULL;
+		instruction_begin(replay, uop);
+	}
+	if (replay->log_at > RUN_LOG_MAX - 4)
+		return 1 + UOP_END_LOG_FULL;
+	before_uop(replay, uop);
+	end = uop_step(&replay->state, uop, replay);
+	if (end > 0)
+		return 1 + end;
+	after_uop(replay, uop);
+	if (uop->op == UOP_OP_BRANCH || uop->op == UOP_OP_BRANCH_ZERO)
+		if (end != UOP_LEFT)
+			direction_note(replay, false);
+	if (end != UOP_LEFT)
+		return 0;
+	instruction_end(replay);
+	on_leave(replay, uop);
+	replay->translation = NULL;
+	return 0;
+}
+
+/* Follows the log to its end; 0 or the end of the run, plus one. */
+static int follow(struct replay *replay)
+{
+	const struct run_record *run = replay->run;
+	uint32_t limit = run->end == UOP_END_NONE ? run->instructions : UINT32_MAX;
+	int end = 0;
+
+	while (!end && !replay->broken) {
+		if (!replay->translation) {
+			if (replay->instructions >= limit)
+				return 1 + UOP_END_NONE;
+			if (replay->log_at == run->log_count)
+				return 1 + run->end;
+			if (!block_enter(replay))
+				return 0;
+		}
+		end = uop_next(replay, limit);
+	}
+	return replay->broken ? 0 : end;
+}
+
+static void run_begin(struct replay *replay, const struct run_record *run)
+{
+	struct uop_state *state = &replay->state;
+
+	replay->run = run;
+	replay->log_at = run->flags & RUN_SYSTEM ? RUN_SYSTEM_COUNT : 0;
+	replay->broken = replay->log_at > run->log_count;
+	replay->overlay_count = replay->instructions = replay->step_count = 0;
+	replay->translation = NULL;
+	replay->entering = false;
+	replay->directions = replay->branches = replay->goal_count = 0;
+	replay->caller_count = 0;
+	for (size_t i = RUN_CALLERS; i-- > 0;)
+		if (run->callers[i] || replay->caller_count)
+			caller_push(replay, run->callers[i]);
+	*state = (struct uop_state){
+		.pc = run->pc,
+		.flags = (uint32_t)run->rflags,
+		.flags_known = UOP_STATUS | UOP_DF,
+		.unknown = ~0ull << UOP_XMM0,
+	};
+	memcpy(state->regs, run->regs, sizeof(run->regs));
+	state->regs[UOP_FS_BASE] = run->fs_base;
+	state->regs[UOP_GS_BASE] = run->gs_base;
+	if (run->flags & RUN_IN_KERNEL)
+		state->unknown |= 1ull << UOP_FS_BASE | (run->gs_base ? 0 : 1ull << UOP_GS_BASE);
+}
+
+/* --- Telling ---------------------------------------------------------------------------------------- */
+
+static void context_set(struct capture_facts *facts, enum capture_source source, uint64_t value,
+			unsigned width)
+{
+	facts->known |= CAPTURE_BIT(source);
+	facts->values[source] = value;
+	facts->widths[source] = (uint8_t)width;
+}
+
+static void context_fill(const struct replay *replay, struct capture_facts *facts)
+{
+	static const uint8_t sources[RUN_SYSTEM_COUNT] = {
+#define X(name) [RUN_SYSTEM_##name] = CAPTURE_##name,
+		RUN_SYSTEM_WORDS(X)
+#undef X
+	};
+	const struct run_record *run = replay->run;
+
+	facts->known = 0;
+	context_set(facts, CAPTURE_PID, run->record.image.tgid, 32);
+	context_set(facts, CAPTURE_TID, run->record.tid, 32);
+	for (size_t i = 0; run->flags & RUN_SYSTEM && i < RUN_SYSTEM_COUNT; i++)
+		if (!(run->missing[i / 64] >> (i % 64) & 1))
+			context_set(facts, sources[i], run->log[i], 64);
+}
+
+/* A marker bit above the directions says how many there are. */
+static void path_fill(const struct replay *replay, struct capture_facts *facts)
+{
+	context_set(facts, CAPTURE_PATH, 1ull << replay->branches | replay->directions, 64);
+	for (unsigned i = 0; i < GOALS; i++)
+		context_set(facts, CAPTURE_GOAL1 + i, i < replay->goal_count ? replay->goals[i] : 0,
+			    64);
+}
+
+static int step_tell(const struct step *step, struct capture_facts *facts, replay_fn *fn, void *ctx)
+{
+	uint64_t mask = CAPTURE_BIT(REPLAY_SOURCES) - 1;
+
+	facts->known = (facts->known & ~mask & ~CAPTURE_BIT(CAPTURE_CALLER)) | step->known;
+	memcpy(facts->values, step->values, sizeof(step->values));
+	memcpy(facts->widths, step->widths, sizeof(step->widths));
+	if (step->place.caller)
+		context_set(facts, CAPTURE_CALLER, step->place.caller, 64);
+	return fn(ctx, &step->place, facts);
+}
+
+static int run_tell(const struct replay *replay, replay_fn *fn, void *ctx)
+{
+	struct capture_facts facts;
+	struct step first;
+	size_t count = replay->step_count;
+	int err;
+
+	/* An instruction that could not be finished is not told. */
+	if (replay->instructions > replay->run->instructions && count)
+		count--;
+	if (!count)
+		return 0;
+	context_fill(replay, &facts);
+	if (replay->run->end == UOP_END_NONE) /* what was cut short would look like another path */
+		path_fill(replay, &facts);
+	first = replay->steps[0];
+	first.place.class = CAPTURE_RUN;
+	err = step_tell(&first, &facts, fn, ctx);
+	for (size_t i = 0; i < count && !err; i++)
+		err = step_tell(&replay->steps[i], &facts, fn, ctx);
+	return err;
+}
+
+static bool is_where_kernel_was(const struct replay *replay)
+{
+	const struct run_record *run = replay->run;
+
+	if (run->end == UOP_END_OVERLAY_FULL)
+		return true;
+	return replay->log_at == run->log_count &&
+	       run_state_hash(&replay->state) == run->state_hash;
+}
+
+int replay_run(struct replay *replay, const struct run_record *run, replay_fn *fn, void *ctx,
+	       struct replay_end *ret)
+{
+	int end;
+
+	run_begin(replay, run);
+	end = follow(replay);
+	if (end != 1 + run->end || !is_where_kernel_was(replay))
+		return -EBADMSG;
+	ret->end = run->end;
+	ret->mnemonic = 0;
+	if (replay->translation) {
+		const struct uop_block *block = replay->translation->block;
+		uint32_t last = replay->state.next ? replay->state.next - 1 : 0;
+
+		if (block->uops[last].op == UOP_OP_GIVE_UP)
+			ret->mnemonic = UOP_GIVE_UP_MNEMONIC(block->uops[last].imm);
+	}
+	return run_tell(replay, fn, ctx);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Executes a run again that the kernel has executed, from its log, and tells what was known at each instruction.
+ * docs/design/values.md.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/cleanup.h"
+#include "ingest/blocks.h"
+#include "profile/capture.h"
+#include "wire/run.h"
+
+/* Sources that differ from instruction to instruction come first in capture_source. */
+enum { REPLAY_SOURCES = CAPTURE_ARG5 + 1 };
+
+/* A place in a run. */
+struct replay_place {
+	enum capture_class class; /* INSTRUCTION, ENTRY; RUN: where capturing began */
+	struct translation *translation; /* of the block */
+	uint32_t number; /* of the instruction in it */
+	uint32_t at; /* of the instruction, from the block's address on */
+	uint64_t pc; /* at run time */
+	uint64_t caller; /* return address of the function; 0 not known */
+};
+
+struct replay_end {
+	enum uop_end end;
+	unsigned mnemonic; /* of the instruction that could not be interpreted; 0 none */
+};
+
+struct replay;
+
+void replay_create(struct blocks *blocks, struct replay **ret);
+void replay_destroy(struct replay *replay);
+DEFINE_AUTO(struct replay, replay_destroy)
+
+/* facts has everything that is known there, the run's context included; the callback may add to it. */
+typedef int replay_fn(void *ctx, const struct replay_place *place, struct capture_facts *facts);
+
+/*
+ * Calls fn for each captured place, in order. -EBADMSG, and no call: the log does not lead to the state that the kernel
+ * reached.
+ */
+int replay_run(struct replay *replay, const struct run_record *run, replay_fn *fn, void *ctx,
+	       struct replay_end *ret);

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Values of the profile: runs in, hotlists per site out. A site is a place in the code, what is captured there, the
+ * call site where that is wanted, and whose data it is.
+ */
+#pragma once
+
+#include "base/cleanup.h"
+#include "ingest/blocks.h"
+#include "ingest/loadmap.h"
+#include "ingest/locations.h"
+#include "profile/capture.h"
+#include "store/store.h"
+#include "wire/run.h"
+
+struct values_options {
+	const struct capture *capture;
+	struct hotlist_config list; /* kind and size */
+	size_t max_sites;
+};
+
+struct values;
+
+int values_create(const struct values_options *options, struct store *store,
+		  struct loadmap *loadmap, struct locations *locations, struct blocks *blocks,
+		  struct values **ret);
+void values_destroy(struct values *values);
+DEFINE_AUTO(struct values, values_destroy)
+
+int values_run(struct values *values, const struct run_record *run);
+/* Writes what changed since the last time, and the totals; tally: the kernel's, without UNREAD. */
+int values_flush(struct values *values, const struct run_tally *tally);
+/* Runs that were given, and those whose values were kept: the others disagreed. */
+uint64_t values_read(const struct values *values);
+uint64_t values_kept(const struct values *values);

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Runs: what the kernel's interpreter and the host tell each other. docs/design/values.md.
+ *
+ * The kernel executes the instructions that follow a sample and keeps only what the host could not compute again: the
+ * registers at the start, the blocks that were entered and what loads read. The host executes the run once more from
+ * that, and takes from it whatever the user wants to know.
+ *
+ * The log of a run is a sequence of words in the order of events:
+ *	system values	RUN_SYSTEM_COUNT words, if RUN_SYSTEM is set
+ *	block entered	run-time pc; serial number of the translation
+ *	load		what memory held before the run's own stores; cut to the size of the load
+ *	store		what memory held before, if RUN_OVERWRITTEN is set
+ * A bit in missing says that the word's memory could not be read.
+ */
+#pragma once
+
+#include "wire/sample.h"
+#include "wire/uop.h"
+
+enum {
+	RUN_LOG_MAX = 256, /* words; a power of two */
+	RUN_LENGTH_MAX = 128, /* instructions, skipped ones included */
+	RUN_CALLERS = 4,
+	RUN_CODE_BYTES = 128, /* sent with a request for a block */
+	RUN_MODULE_NONE = 0,
+	RUN_MODULE_KERNEL = 1,
+	RUN_MODULE_FIRST = 2, /* what the host gives to others */
+	RUN_RAM_RANGES = 8,
+};
+
+#define RUN_MODULE_PRIVATE (1u << 31) /* of numbers for memory without a file */
+
+enum run_flag {
+	RUN_SYSTEM = 1,
+	RUN_OVERWRITTEN = 2,
+	RUN_IN_KERNEL = 4,
+};
+
+/* In the order of the log. Columns: name. */
+#define RUN_SYSTEM_WORDS(X)                                                                        \
+	X(PPID)                                                                                    \
+	X(UID)                                                                                     \
+	X(GID)                                                                                     \
+	X(EUID)                                                                                    \
+	X(EGID)                                                                                    \
+	X(TTY)                                                                                     \
+	X(CGROUP)                                                                                  \
+	X(CPU)                                                                                     \
+	X(PRIORITY)                                                                                \
+	X(POLICY)                                                                                  \
+	X(PENDING)                                                                                 \
+	X(BLOCKED)                                                                                 \
+	X(INTERRUPT)                                                                               \
+	X(SYSCALL) /* this and the rest: only in the kernel, otherwise missing */                  \
+	X(SYSARG0)                                                                                 \
+	X(SYSARG1)                                                                                 \
+	X(SYSARG2)                                                                                 \
+	X(SYSARG3)                                                                                 \
+	X(SYSARG4)                                                                                 \
+	X(SYSARG5)                                                                                 \
+	X(USERSITE)
+
+enum run_system_word {
+#define X(name) RUN_SYSTEM_##name,
+	RUN_SYSTEM_WORDS(X)
+#undef X
+		RUN_SYSTEM_COUNT
+};
+
+struct run_record {
+	struct sample_record record; /* RECORD_RUN */
+	wire_u64 pc;
+	wire_u64 regs[16]; /* in x86's numbering */
+	wire_u64 rflags;
+	wire_u64 fs_base;
+	wire_u64 gs_base;
+	wire_u64 callers
+		[RUN_CALLERS]; /* return addresses of the interrupted function and those around it; 0: not known */
+	wire_u64 state_hash; /* run_state_hash() at the end */
+	wire_u64 missing[RUN_LOG_MAX / 64]; /* bit per word of the log */
+	wire_u32 owner; /* effective user */
+	wire_u16 flags; /* enum run_flag */
+	wire_u16 instructions; /* completed */
+	wire_u16 skipped; /* of them, before capturing begins */
+	wire_u16 log_count;
+	wire_u8 end; /* enum uop_end; NONE: it reached its length */
+	wire_u8 reserved[3];
+	wire_u64 log[]; /* log_count */
+};
+
+_Static_assert(sizeof(struct run_record) == 32 + 8 * (1 + 16 + 3 + RUN_CALLERS + 1 + 4) + 16,
+	       "wire");
+
+/* A block is known by its module and its address there: translations serve every process that maps the module. */
+struct block_key {
+	wire_u64 address; /* run-time pc - bias of the mapping */
+	wire_u32 module; /* RUN_MODULE_... */
+	wire_u32 reserved;
+};
+
+/* Value of the blocks map. */
+struct run_block {
+	wire_u32 serial; /* unique over all translations */
+	wire_u32 first; /* in the uops map */
+	wire_u16 count;
+	wire_u16 length; /* bytes of code */
+	wire_u32 reserved;
+	wire_u8 code[UOP_CODE_MAX];
+};
+
+_Static_assert(sizeof(struct run_block) == 16 + UOP_CODE_MAX, "wire");
+
+/* A request for a translation. */
+struct run_wanted {
+	struct sample_record record; /* RECORD_WANTED */
+	struct block_key key;
+	wire_u64 pc; /* run-time */
+	wire_u32 code_size; /* bytes valid in code */
+	wire_u32 stale; /* the translation there does not fit the code */
+	wire_u8 code[RUN_CODE_BYTES];
+};
+
+/*
+ * Why a sample gave no run. runs seen = runs kept + the sum of these, always.
+ * Columns: name, JSON name, what a person reads.
+ */
+#define RUN_LOSSES(X)                                                                              \
+	X(UNPUBLISHED, "unpublished", "process was too new: its mappings were not known yet")      \
+	X(RING_FULL, "ring_full", "ring to the collector was full (raise --ring)")                 \
+	X(DEVICE, "device", "process has device memory mapped")                                    \
+	X(BAD_RECORD, "bad_record", "record made no sense and was skipped")                        \
+	X(DISAGREED, "disagreed", "kernel and collector computed different values")                \
+	X(UNREAD, "unread", "seen by the kernel, but neither read nor counted as lost")
+
+enum run_loss {
+#define X(name, json, text) RUN_LOSS_##name,
+	RUN_LOSSES(X)
+#undef X
+		RUN_LOSS_COUNT
+};
+
+/* One per CPU. */
+struct run_tally {
+	wire_u64 seen;
+	wire_u64 sent;
+	wire_u64 lost[RUN_LOSS_COUNT];
+	wire_u64 steps; /* instructions executed */
+	wire_u64 nanoseconds; /* spent, where that is measured */
+};
+
+/* What kernel and host compare: the known registers, which are known, and where the run stands. */
+static inline __attribute__((always_inline)) wire_u64 run_state_hash(const struct uop_state *state)
+{
+	wire_u64 hash = state->pc ^ (state->unknown & 0xffff);
+
+	for (int i = 0; i < 16; i++) {
+		wire_u64 value = state->unknown >> i & 1 ? 0 : state->regs[i];
+
+		hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
+		hash ^= hash >> 29;
+	}
+	return hash;
+}
