@@ -27,7 +27,7 @@ enum {
 struct blocks {
 	struct sampler *sampler;
 	struct loadmap *loadmap;
-	struct map by_key; /* hash of key to serial; the newest translation */
+	struct map by_key; /* hash of the key of an instruction to serial; the newest translation */
 	ARRAY(struct translation) all; /* serial - first_serial */
 	uint32_t first_serial;
 	uint32_t kept_from; /* serials below are of the time before the maps were emptied */
@@ -108,9 +108,22 @@ static struct translation *find(const struct blocks *blocks, const struct block_
 	const uint64_t *serial = map_find(&blocks->by_key, key_hash(key));
 	struct translation *found = serial ? blocks_get(blocks, (uint32_t)*serial) : NULL;
 
-	if (!found || found->key.address != key->address || found->key.module != key->module)
+	if (!found || key->address - found->key.address > found->block->length ||
+	    found->key.module != key->module)
 		return NULL;
 	return found;
+}
+
+/* The kernel knows the block by each of its instructions. */
+static void index_add(struct blocks *blocks, const struct translation *translation)
+{
+	const struct uop_block *block = translation->block;
+	struct block_key key = translation->key;
+
+	for (unsigned i = 0; i < block->count; i++) {
+		key.address = translation->key.address + block->uops[i].at;
+		*map_at(&blocks->by_key, key_hash(&key), NULL) = translation->serial;
+	}
 }
 
 /* --- The kernel's code ------------------------------------------------------------------------- */
@@ -174,6 +187,7 @@ static int publish(struct blocks *blocks, const struct block_key *key,
 		   const struct uop_block *block)
 {
 	uint32_t serial = blocks->first_serial + (uint32_t)blocks->all.count;
+	struct translation *translation;
 	int err = sampler_publish_block(blocks->sampler, key, block, serial);
 
 	if (err == -ENOSPC) {
@@ -183,13 +197,14 @@ static int publish(struct blocks *blocks, const struct block_key *key,
 	}
 	if (err)
 		return err;
-	*array_push(&blocks->all) = (struct translation){
+	translation = array_push(&blocks->all);
+	*translation = (struct translation){
 		.key = *key,
 		.serial = serial,
 		.locations = mem_zalloc((block->instructions + 1u) * sizeof(uint32_t)),
 		.block = block_copy(block),
 	};
-	*map_at(&blocks->by_key, key_hash(key), NULL) = serial;
+	index_add(blocks, translation);
 	if (key->module == RUN_MODULE_KERNEL)
 		kernel_code_note(blocks, key->address, block->code, block->length);
 	return 0;

@@ -56,7 +56,7 @@ enum {
 	EVENT_PAGES = 256, /* per CPU: half a second of thousands of short processes */
 	PERF_STACK_BYTES = 16384, /* copied per sample without BPF */
 	VALUES_FLUSHES_PER_COMMIT = 20, /* rounds of commits between two looks at all sites */
-	MAX_BLOCKS = 65536, /* translations in the kernel */
+	MAX_BLOCKS = 1 << 18, /* translated instructions in the kernel */
 	MAX_UOPS = 1 << 20,
 	STOP_PATIENCE_MS = 2000, /* for the command to end after we were told to stop */
 };

@@ -52,6 +52,7 @@ struct replay {
 	struct translation *translation; /* of the block being run; NULL between two */
 	uint32_t instructions; /* begun */
 	uint32_t number; /* of the instruction in its block */
+	uint32_t first_number; /* of the one that the block was entered at */
 	uint32_t at;
 	uint64_t callers[FRAMES_MAX];
 	size_t caller_count;
@@ -363,7 +364,7 @@ static void instruction_begin(struct replay *replay, const struct uop *uop)
 {
 	bool first = replay->at == UINT32_MAX;
 
-	replay->number = first ? 0 : replay->number + 1;
+	replay->number = first ? replay->first_number : replay->number + 1;
 	replay->at = uop->at;
 	replay->instructions++;
 	if (first && replay->entering)
@@ -395,17 +396,34 @@ static void instruction_end(struct replay *replay)
 	}
 }
 
+/* Goes to the instruction at the given place of the translation; false: there is none. */
+static bool instruction_find(struct replay *replay, uint32_t at)
+{
+	const struct uop_block *block = replay->translation->block;
+
+	replay->first_number = 0;
+	for (uint32_t i = 0; i < block->count; i++) {
+		if (block->uops[i].at == at) {
+			replay->state.next = i;
+			return true;
+		}
+		if (i + 1u < block->count && block->uops[i + 1].at != block->uops[i].at)
+			replay->first_number++;
+	}
+	return false;
+}
+
 /* False: the log does not say which block, or there is no such one. */
 static bool block_enter(struct replay *replay)
 {
 	bool missing;
-	uint64_t pc = log_take(replay, &missing), serial = log_take(replay, &missing);
+	uint64_t pc = log_take(replay, &missing), which = log_take(replay, &missing);
+	uint32_t at = (uint32_t)(which >> 32);
 
-	replay->translation = blocks_get(replay->blocks, (uint32_t)serial);
-	if (!replay->translation || pc != replay->state.pc)
+	replay->translation = blocks_get(replay->blocks, (uint32_t)which);
+	if (!replay->translation || pc != replay->state.pc || !instruction_find(replay, at))
 		return false;
-	replay->state.regs[UOP_BIAS] = pc - replay->translation->key.address;
-	replay->state.next = 0;
+	replay->state.regs[UOP_BIAS] = pc - at - replay->translation->key.address;
 	replay->at = UINT32_MAX;
 	return true;
 }
@@ -489,8 +507,8 @@ static void run_begin(struct replay *replay, const struct run_record *run)
 	*state = (struct uop_state){
 		.pc = run->pc,
 		.flags = (uint32_t)run->rflags,
-		.flags_known = UOP_STATUS | UOP_DF,
-		.unknown = ~0ull << UOP_XMM0,
+		.flags_known = UOP_TRACKED,
+		.unknown = UOP_XMM_ALL,
 	};
 	memcpy(state->regs, run->regs, sizeof(run->regs));
 	state->regs[UOP_FS_BASE] = run->fs_base;

@@ -8,7 +8,7 @@
  *
  * The log of a run is a sequence of words in the order of events:
  *	system values	RUN_SYSTEM_COUNT words, if RUN_SYSTEM is set
- *	block entered	run-time pc; serial number of the translation
+ *	block entered	run-time pc; serial number of the translation, and how far into it << 32
  *	load		what memory held before the run's own stores; cut to the size of the load
  *	store		what memory held before, if RUN_OVERWRITTEN is set
  * A bit in missing says that the word's memory could not be read.
@@ -99,13 +99,14 @@ struct block_key {
 	wire_u32 reserved;
 };
 
-/* Value of the blocks map. */
+/* Value of the blocks map: a translation, from one of its instructions on. An interrupt may come at any of them. */
 struct run_block {
 	wire_u32 serial; /* unique over all translations */
-	wire_u32 first; /* in the uops map */
+	wire_u32 first; /* in the uops map; of the whole translation, as is count */
 	wire_u16 count;
-	wire_u16 length; /* bytes of code */
-	wire_u32 reserved;
+	wire_u16 length; /* bytes of code from the instruction on */
+	wire_u16 next; /* micro-operation to begin with */
+	wire_u16 at; /* the instruction, from the translation's address on */
 	wire_u8 code[UOP_CODE_MAX];
 };
 

@@ -39,6 +39,7 @@ volatile __u64 direct_map = 0; /* once known */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct block_key);
 	__type(value, struct run_block);
 } blocks SEC(".maps");
@@ -466,11 +467,11 @@ static __always_inline int block_enter(struct run *run)
 		return end;
 	}
 	log_word(run, pc, 0);
-	log_word(run, block->serial, 0);
+	log_word(run, (__u64)block->at << 32 | block->serial, 0);
 	run->first = block->first;
 	run->count = block->count;
 	run->at = ~0u;
-	run->state.next = 0;
+	run->state.next = block->next;
 	run->state.regs[UOP_BIAS] = run->bias;
 	return 0;
 }
@@ -571,7 +572,7 @@ static __always_inline long percpu_read(struct task_struct *task, __s64 place, v
 
 static __always_inline void segments_begin(struct task_struct *task, struct run *run)
 {
-	__u64 unknown = ~0ull << UOP_XMM0;
+	__u64 unknown = UOP_XMM_ALL;
 
 	if (run->in_kernel) {
 		direct_map_find();
@@ -594,7 +595,7 @@ static __always_inline void state_begin(struct run *run, __u64 pc)
 {
 	run->state.pc = pc;
 	run->state.flags = (__u32)run->record.rflags;
-	run->state.flags_known = UOP_STATUS | UOP_DF;
+	run->state.flags_known = UOP_TRACKED;
 	run->state.lazy_mask = 0;
 	run->state.next = 0;
 	run->state.again = 0;

@@ -49,6 +49,7 @@ struct sampler {
 	int handler_err; /* first failure of a handler during a drain */
 	uint64_t bad_records;
 	uint64_t bad_runs;
+	struct uop *uops; /* the uops map; only what is used takes memory */
 	uint32_t uops_used;
 	uint32_t rows_used;
 	uint32_t mappings_used;
@@ -463,33 +464,47 @@ void sampler_forget_process(struct sampler *sampler, uint32_t tgid)
 
 /* --- Translations in ------------------------------------------------------------------------------ */
 
-int sampler_publish_block(struct sampler *sampler, const struct block_key *key,
-			  const struct uop_block *block, uint32_t serial)
+/* The block from its micro-operation number next on, which begins an instruction. */
+static int suffix_publish(struct sampler *sampler, const struct block_key *key,
+			  const struct uop_block *block, uint32_t serial, unsigned next)
 {
+	unsigned at = block->uops[next].at;
+	struct block_key from = { .address = key->address + at, .module = key->module };
 	struct run_block row = {
 		.serial = serial,
 		.first = sampler->uops_used,
 		.count = block->count,
-		.length = block->length,
+		.length = (wire_u16)(block->length - at),
+		.next = (wire_u16)next,
+		.at = (wire_u16)at,
 	};
-	int err;
+
+	memcpy(row.code, block->code + at, row.length);
+	if (!bpf_map__update_elem(sampler->skeleton->maps.blocks, &from, sizeof(from), &row,
+				  sizeof(row), BPF_ANY))
+		return 0;
+	if (errno == E2BIG || errno == ENOSPC)
+		return -ENOSPC;
+	return err_set(-errno, "cannot publish a translation: %s", strerror(errno));
+}
+
+int sampler_publish_block(struct sampler *sampler, const struct block_key *key,
+			  const struct uop_block *block, uint32_t serial)
+{
+	int err = 0;
 
 	if (block->count > sampler->options.runs.max_uops - sampler->uops_used)
 		return -ENOSPC;
-	memcpy(row.code, block->code, sizeof(row.code));
-	err = window_write(sampler->skeleton->maps.uops,
-			   (uint64_t)sampler->uops_used * sizeof(struct uop), block->uops,
-			   block->count * sizeof(struct uop));
-	if (err)
-		return err;
-	if (bpf_map__update_elem(sampler->skeleton->maps.blocks, key, sizeof(*key), &row,
-				 sizeof(row), BPF_ANY))
-		return errno == E2BIG || errno == ENOSPC
-			       ? -ENOSPC
-			       : err_set(-errno, "cannot publish a translation: %s",
-					 strerror(errno));
-	sampler->uops_used += block->count;
-	return 0;
+	memcpy(sampler->uops + sampler->uops_used, block->uops, block->count * sizeof(struct uop));
+	for (unsigned i = 0; i < block->count && !err; i++)
+		if (block->uops[i].at < block->length &&
+		    (!i || block->uops[i].at != block->uops[i - 1].at))
+			err = suffix_publish(sampler, key, block, serial, i);
+	if (!block->length && !err)
+		err = suffix_publish(sampler, key, block, serial, 0);
+	if (!err)
+		sampler->uops_used += block->count;
+	return err;
 }
 
 int sampler_forget_blocks(struct sampler *sampler)
@@ -583,6 +598,18 @@ static void runs_configure(struct sampler_bpf *skeleton, const struct sampler_ru
 	}
 }
 
+static int uops_map(struct sampler *sampler)
+{
+	size_t size = (size_t)sampler->options.runs.max_uops * sizeof(struct uop);
+	void *uops = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			  bpf_map__fd(sampler->skeleton->maps.uops), 0);
+
+	if (uops == MAP_FAILED)
+		return err_set(-errno, "cannot map the table of translations: %s", strerror(errno));
+	sampler->uops = uops;
+	return 0;
+}
+
 static int skeleton_load(struct sampler *sampler)
 {
 	const struct sampler_options *options = &sampler->options;
@@ -609,6 +636,10 @@ static int skeleton_load(struct sampler *sampler)
 	err = sampler_bpf__attach(skeleton); /* fork, exec and exit; sample() goes to the events */
 	if (err)
 		return err_set(err, "cannot follow fork and exec: %s", strerror(-err));
+	if (options->runs.length)
+		err = uops_map(sampler);
+	if (err)
+		return err;
 	sampler->ring =
 		ring_buffer__new(bpf_map__fd(skeleton->maps.ring), on_record, sampler, NULL);
 	if (!sampler->ring)
@@ -642,6 +673,8 @@ void sampler_destroy(struct sampler *sampler)
 		close(*fd);
 	array_deinit(&sampler->events);
 	ring_buffer__free(sampler->ring);
+	if (sampler->uops)
+		munmap(sampler->uops, sampler->options.runs.max_uops * sizeof(struct uop));
 	sampler_bpf__destroy(sampler->skeleton);
 	array_deinit(&sampler->retired);
 	for (size_t i = 0; i < PLACE_CLASSES; i++)

@@ -36,7 +36,7 @@ struct sampler_runs {
 	bool overwritten; /* log what stores overwrite */
 	bool system; /* log the values of RUN_SYSTEM_WORDS */
 	bool timed; /* measure what runs cost */
-	uint32_t max_blocks; /* translations the kernel holds */
+	uint32_t max_blocks; /* instructions that the kernel holds translations of */
 	uint32_t max_uops; /* and their micro-operations */
 };
 
@@ -110,7 +110,7 @@ void sampler_forget_process(struct sampler *sampler, uint32_t tgid);
 /* Summed over CPUs. BAD_RECORD is the host's own count. */
 void sampler_run_tally(const struct sampler *sampler, struct run_tally *ret);
 /*
- * Replaces the translation at key. serial is the caller's, unique over all translations. -ENOSPC: the maps are full;
+ * Replaces what there is for key and the block's other instructions. serial is the caller's, unique over all translations. -ENOSPC: the maps are full;
  * sampler_forget_blocks() makes room.
  */
 int sampler_publish_block(struct sampler *sampler, const struct block_key *key,
