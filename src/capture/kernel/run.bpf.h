@@ -15,6 +15,7 @@
  */
 #pragma once
 
+#include "capture/kernel/sampler_common.bpf.h"
 #include "wire/run.h"
 
 /* Set by the loader. */

@@ -17,22 +17,16 @@
  * cache per CPU, keyed by address, process and generation of its mappings, answers nearly always.
  */
 #include "capture/kernel/kernel_types.h"
-#include "wire/sampler_maps.h"
+#include "capture/kernel/sampler_common.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 /* Set by the loader before the programs are loaded. */
 const volatile __u32 max_depth = SAMPLE_DEPTH_MAX;
-const volatile __u64 ring_wakeup = 0; /* bytes in the ring that wake the collector */
 const volatile __u8 everything = 0; /* every process is a target */
 
 /* Which of the two counts maps the handler fills; the host drains the other. */
 volatile __u32 counts_active = 0;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 4 << 20);
-} ring SEC(".maps");
 
 struct counts_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -80,14 +74,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct sampler_process);
 } processes SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 65536);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__type(key, __u32);
-	__type(value, struct unwind_mapping);
-} mappings SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -171,15 +157,6 @@ struct {
 
 enum { ZERO = 0 };
 
-static __always_inline long ring_put(void *data, __u64 size)
-{
-	__u64 flags = BPF_RB_NO_WAKEUP;
-
-	if (bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > ring_wakeup)
-		flags = BPF_RB_FORCE_WAKEUP;
-	return bpf_ringbuf_output(&ring, data, size, flags);
-}
-
 static __always_inline __u64 mix(__u64 hash, __u64 value)
 {
 	hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
@@ -192,35 +169,6 @@ enum row_answer {
 	ROW_FOUND,
 	ROW_UNPUBLISHED, /* the host may know; the kernel does not */
 };
-
-/* A binary search in progress. Steps are callbacks of bpf_loop(), so that they are verified once. */
-struct search {
-	__u64 wanted;
-	__u32 first;
-	__u32 low, high; /* relative to first; what is sought lies in [low, high) */
-	__s32 found; /* index, or -1 */
-};
-
-static long mapping_step(__u32 index, struct search *search)
-{
-	__u32 middle = (search->low + search->high) / 2, key = search->first + middle;
-	struct unwind_mapping *mapping;
-
-	if (search->low >= search->high)
-		return 1;
-	mapping = bpf_map_lookup_elem(&mappings, &key);
-	if (!mapping)
-		return 1;
-	if (search->wanted < mapping->start) {
-		search->high = middle;
-	} else if (search->wanted >= mapping->end) {
-		search->low = middle + 1;
-	} else {
-		search->found = (__s32)key;
-		return 1;
-	}
-	return 0;
-}
 
 /* Finds the last row with pc <= wanted: rows below low are, rows from high on are not. */
 static long row_step(__u32 index, struct search *search)
@@ -240,13 +188,6 @@ static long row_step(__u32 index, struct search *search)
 		search->high = middle;
 	}
 	return 0;
-}
-
-static __always_inline int search_run(struct search *search, void *step)
-{
-	search->found = -1;
-	bpf_loop(32, step, search, 0);
-	return search->found;
 }
 
 /* Global, so that it is verified once and not on every way that leads here. */
