@@ -1,22 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyse/annotate.h"
 
-#include <Zydis/Zydis.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyse/forest.h"
+#include "analyse/instruction.h"
 #include "analyse/names.h"
-#include "analyse/views.h"
-#include "base/map.h"
+#include "analyse/sites.h"
 #include "base/mem.h"
-
-/* The function whose code a location lies in: the one everything there is inlined into. */
-static uint32_t location_owner(const struct forest *forest, uint32_t location)
-{
-	return forest->slots[forest->first[location + 1] - 1].symbol;
-}
 
 static bool is_called(const struct profile_symbol *symbol, const char *name)
 {
@@ -39,15 +31,14 @@ static int match_order(const void *left, const void *right)
 	return (a->symbol > b->symbol) - (a->symbol < b->symbol);
 }
 
-/* By symbol: samples whose innermost location lies in its code. */
-static uint64_t *samples_by_owner(const struct profile *profile, const struct filter *filter)
+uint64_t *annotate_samples(const struct profile *profile, const struct filter *filter)
 {
 	AUTO(forest_destroy_auto)
 	struct forest *forest = forest_create(profile, filter, FOREST_CODE_ROWS);
 	uint64_t *samples = mem_zalloc((profile->symbol_count + 1) * sizeof(*samples));
 
 	for (size_t i = 1; i < profile->stack_count; i++)
-		samples[location_owner(forest, profile->stacks[i].location)] += forest->own[i];
+		samples[location_function(profile, profile->stacks[i].location)] += forest->own[i];
 	return samples;
 }
 
@@ -55,7 +46,7 @@ void annotate_find(const struct profile *profile, const struct filter *filter, c
 		   struct annotate_match **ret, size_t *ret_count, bool *ret_exact,
 		   bool *ret_inlined)
 {
-	AUTO(free_ptr) uint64_t *samples = samples_by_owner(profile, filter);
+	AUTO(free_ptr) uint64_t *samples = annotate_samples(profile, filter);
 	struct annotate_match *matches = mem_alloc((profile->symbol_count + 1) * sizeof(*matches));
 	size_t count = 0;
 
@@ -82,7 +73,23 @@ void annotate_find(const struct profile *profile, const struct filter *filter, c
 	*ret_count = count;
 }
 
-enum { A_SELF, A_SHARE, A_PART, A_ADDRESS, A_TEXT, A_FILE, A_LINE, A_COLUMNS };
+enum {
+	A_SELF,
+	A_SHARE,
+	A_PART,
+	A_ADDRESS,
+	A_TEXT,
+	A_FILE,
+	A_LINE,
+	A_COLUMNS,
+	A_TOTAL = A_COLUMNS,
+	A_DISTINCT,
+	A_VALUES,
+	A_ITEM,
+	A_REGISTER,
+	A_RUNS,
+	A_VALUE_COLUMNS
+};
 
 static const struct column annotate_columns[] = {
 	[A_SELF] = { "self", "Self", COLUMN_COUNT },
@@ -92,6 +99,12 @@ static const struct column annotate_columns[] = {
 	[A_TEXT] = { "text", "Instruction", COLUMN_TEXT, .elastic = true },
 	[A_FILE] = { "file", "", COLUMN_TEXT, COLUMN_DATA },
 	[A_LINE] = { "line", "", COLUMN_INTEGER, COLUMN_DATA },
+	[A_TOTAL] = { "total", "Received", COLUMN_COUNT },
+	[A_DISTINCT] = { "distinct", "v#", COLUMN_COUNT },
+	[A_VALUES] = { "values", "Value profile", COLUMN_VALUES, .elastic = true },
+	[A_ITEM] = { "item", "", COLUMN_TEXT, COLUMN_DATA },
+	[A_REGISTER] = { "register", "", COLUMN_TEXT, COLUMN_DATA },
+	[A_RUNS] = { "runs", "", COLUMN_COUNT, COLUMN_DATA },
 };
 
 /* A sampled address of the function. */
@@ -110,9 +123,10 @@ struct annotation {
 	size_t hit_count;
 	size_t next_hit;
 	uint64_t whole; /* samples in the function */
-	ZydisDecoder decoder;
-	ZydisFormatter formatter;
-	struct map names; /* address in the module to symbol, for call targets */
+	struct disassembler disassembler;
+	struct sites sites; /* if values are wanted */
+	ARRAY(struct site) values; /* of the function, by address, the best first */
+	size_t next_value;
 };
 
 static int hit_order(const void *left, const void *right)
@@ -132,7 +146,7 @@ static void hits_collect(struct annotation *annotation)
 		counts[profile->stacks[i].location] += forest->own[i];
 	annotation->hits = mem_alloc((profile->location_count + 1) * sizeof(*annotation->hits));
 	for (uint32_t i = 1; i < profile->location_count; i++) {
-		if (location_owner(forest, i) != annotation->request->symbol)
+		if (location_function(profile, i) != annotation->request->symbol)
 			continue;
 		annotation->hits[annotation->hit_count++] =
 			(struct hit){ profile->locations[i].address, counts[i], i };
@@ -141,84 +155,97 @@ static void hits_collect(struct annotation *annotation)
 	qsort(annotation->hits, annotation->hit_count, sizeof(*annotation->hits), hit_order);
 }
 
-static void names_collect(struct annotation *annotation)
-{
-	const struct profile *profile = annotation->profile;
-	uint32_t module = profile->symbols[annotation->request->symbol].module;
-
-	for (uint32_t i = 1; i < profile->symbol_count; i++)
-		if (profile->symbols[i].module == module && !profile->symbols[i].inlined)
-			*map_at(&annotation->names, profile->symbols[i].address, NULL) = i;
-}
-
-static void disassembler_init(struct annotation *annotation)
-{
-	static const ZydisFormatterProperty paddings[] = {
-		ZYDIS_FORMATTER_PROP_ADDR_PADDING_ABSOLUTE,
-		ZYDIS_FORMATTER_PROP_ADDR_PADDING_RELATIVE,
-		ZYDIS_FORMATTER_PROP_DISP_PADDING,
-		ZYDIS_FORMATTER_PROP_IMM_PADDING,
-	};
-	bool att = annotation->request->att;
-
-	ZydisDecoderInit(&annotation->decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-	ZydisFormatterInit(&annotation->formatter,
-			   att ? ZYDIS_FORMATTER_STYLE_ATT : ZYDIS_FORMATTER_STYLE_INTEL);
-	ZydisFormatterSetProperty(&annotation->formatter, ZYDIS_FORMATTER_PROP_HEX_UPPERCASE, 0);
-	for (size_t i = 0; i < sizeof(paddings) / sizeof(paddings[0]); i++)
-		ZydisFormatterSetProperty(&annotation->formatter, paddings[i],
-					  ZYDIS_PADDING_DISABLED);
-}
-
-/* " <name>" for a direct call or jump to the start of a function that the profile knows. */
-static const char *target_text(struct annotation *annotation, uint64_t address,
-			       const ZydisDecodedInstruction *instruction,
-			       const ZydisDecodedOperand *operand)
-{
-	const uint64_t *symbol;
-	ZyanU64 target;
-
-	if (!instruction->operand_count_visible || operand->type != ZYDIS_OPERAND_TYPE_IMMEDIATE ||
-	    !operand->imm.is_relative ||
-	    ZYAN_FAILED(ZydisCalcAbsoluteAddress(instruction, operand, address, &target)))
-		return "";
-	symbol = map_find(&annotation->names, target);
-	if (!symbol)
-		return "";
-	return table_own(annotation->table, mem_printf(" <%s>", name_of_symbol(annotation->profile,
-									       (uint32_t)*symbol)));
-}
-
-/* Disassembles at offset; returns the length, at least 1. */
-static size_t instruction_text(struct annotation *annotation, size_t offset, const char **ret)
-{
-	const struct annotate_request *request = annotation->request;
-	uint64_t address = annotation->profile->symbols[request->symbol].address + offset;
-	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-	ZydisDecodedInstruction instruction;
-	char text[256];
-
-	if (ZYAN_FAILED(ZydisDecoderDecodeFull(&annotation->decoder, request->code + offset,
-					       request->size - offset, &instruction, operands)) ||
-	    ZYAN_FAILED(ZydisFormatterFormatInstruction(&annotation->formatter, &instruction,
-							operands, instruction.operand_count_visible,
-							text, sizeof(text), address, NULL))) {
-		*ret = table_own(annotation->table,
-				 mem_printf(".byte 0x%02x", request->code[offset]));
-		return 1;
-	}
-	*ret = table_own(annotation->table,
-			 mem_printf("%s%s", text,
-				    target_text(annotation, address, &instruction, operands)));
-	return instruction.length;
-}
-
 static void place_fill(struct cell *row, const char *file, uint32_t line)
 {
 	if (file)
 		row[A_FILE] = cell_text(file);
 	if (file && line)
 		row[A_LINE] = cell_integer(line);
+}
+
+static uint64_t site_address(const struct annotation *annotation, const struct site *site)
+{
+	return annotation->profile->locations[site->location].address;
+}
+
+static int site_order(const void *left, const void *right, void *ctx)
+{
+	const struct site *a = left, *b = right;
+	const struct annotation *annotation = ctx;
+	uint64_t x = site_address(annotation, a), y = site_address(annotation, b);
+	unsigned first = site_preference(&annotation->sites, a->item);
+	unsigned second = site_preference(&annotation->sites, b->item);
+
+	if (x != y)
+		return x < y ? -1 : 1;
+	if (first != second)
+		return first < second ? -1 : 1;
+	return (a->item > b->item) - (a->item < b->item);
+}
+
+static void values_collect(struct annotation *annotation)
+{
+	const struct view_request *wish = annotation->request->values;
+	struct sites *sites = &annotation->sites;
+	struct site site;
+
+	sites_init(sites, annotation->profile, wish, annotation->table);
+	sites->function = annotation->request->symbol;
+	while (sites_next(sites, SITE_ALL, &site)) {
+		const struct site_item *item = &sites->items[site.item];
+
+		if (wish->items.count || !item->known || item->class == CAPTURE_INSTRUCTION)
+			*array_push(&annotation->values) = site;
+		else
+			site_deinit(&site);
+	}
+	if (annotation->values.count)
+		qsort_r(annotation->values.items, annotation->values.count, sizeof(site),
+			site_order, annotation);
+}
+
+static void values_deinit(struct annotation *annotation)
+{
+	array_each(&annotation->values, site)
+		site_deinit(site);
+	array_deinit(&annotation->values);
+	sites_deinit(&annotation->sites);
+}
+
+static void value_fill(struct annotation *annotation, struct cell *row, const struct site *site,
+		       const struct instruction *instruction)
+{
+	struct sites *sites = &annotation->sites;
+	const char *label = site_label(sites, site, instruction);
+
+	row[A_TOTAL] = cell_number(site->total);
+	row[A_DISTINCT] = cell_number(site->list.count);
+	row[A_RUNS] = cell_number(site->runs);
+	row[A_ITEM] = cell_text(sites->items[site->item].text);
+	row[A_REGISTER] = cell_text_or_unset(site_register(sites, site, instruction));
+	row[A_VALUES] = site_cell(sites, site, instruction, label);
+}
+
+/* The values of an instruction: the best in its row, which is the last; others after it. */
+static void values_add(struct annotation *annotation, uint64_t address, uint64_t end,
+		       const struct instruction *instruction)
+{
+	bool first = true;
+
+	for (; annotation->next_value < annotation->values.count; annotation->next_value++) {
+		const struct site *site = &annotation->values.items[annotation->next_value];
+		struct cell *row;
+
+		if (site_address(annotation, site) >= end)
+			return;
+		if (!first && !annotation->request->values->items.count)
+			continue;
+		row = first ? table_row(annotation->table, annotation->table->row_count - 1)
+			    : table_row_add(annotation->table);
+		row[A_ADDRESS] = cell_number(address);
+		value_fill(annotation, row, site, instruction);
+		first = false;
+	}
 }
 
 static void row_fill(struct annotation *annotation, uint64_t address, uint64_t end,
@@ -264,20 +291,28 @@ static void outside_add(struct annotation *annotation, uint64_t end)
 		return;
 	address = hits[annotation->next_hit].address;
 	row_fill(annotation, address, end, "[outside the stored code]");
+	values_add(annotation, address, end, NULL);
 }
 
 static void rows_add(struct annotation *annotation)
 {
 	const struct annotate_request *request = annotation->request;
-	uint64_t start = annotation->profile->symbols[request->symbol].address;
+	const struct profile_symbol *symbol = &annotation->profile->symbols[request->symbol];
+	struct instruction instruction;
 	size_t length;
 
-	outside_add(annotation, start);
+	outside_add(annotation, symbol->address);
 	for (size_t offset = 0; offset < request->size; offset += length) {
-		const char *text;
+		uint64_t address = symbol->address + offset;
 
-		length = instruction_text(annotation, offset, &text);
-		row_fill(annotation, start + offset, start + offset + length, text);
+		instruction_decode(request->code + offset, request->size - offset, address,
+				   &instruction);
+		length = instruction_length(&instruction);
+		row_fill(annotation, address, address + length,
+			 table_own(annotation->table,
+				   disassembler_text(&annotation->disassembler, symbol->module,
+						     &instruction)));
+		values_add(annotation, address, address + length, &instruction);
 	}
 	outside_add(annotation, UINT64_MAX);
 }
@@ -286,17 +321,80 @@ struct table *annotate(const struct profile *profile, const struct annotate_requ
 {
 	struct annotation annotation = { .profile = profile, .request = request };
 
-	annotation.table = table_create("annotate", annotate_columns, A_COLUMNS);
+	annotation.table = table_create("annotate", annotate_columns,
+					request->values ? A_VALUE_COLUMNS : A_COLUMNS);
 	annotation.forest = forest_create(profile, request->filter, FOREST_CODE_ROWS);
 	table_totals_set(annotation.table, profile, annotation.forest->selected);
 	hits_collect(&annotation);
-	names_collect(&annotation);
-	disassembler_init(&annotation);
+	disassembler_init(&annotation.disassembler, profile, request->att);
+	if (request->values) {
+		table_runs_set(annotation.table, profile);
+		values_collect(&annotation);
+	}
 	rows_add(&annotation);
-	map_deinit(&annotation.names);
+	if (request->values)
+		values_deinit(&annotation);
+	disassembler_deinit(&annotation.disassembler);
 	free(annotation.hits);
 	forest_destroy(annotation.forest);
 	return annotation.table;
+}
+
+/* The row of the instruction's samples; rows of further values come after it. */
+static bool is_instruction(const struct cell *row)
+{
+	return row[A_SELF].set;
+}
+
+struct weighted_row {
+	uint64_t weight;
+	size_t row;
+};
+
+static int weighted_row_order(const void *left, const void *right)
+{
+	const struct weighted_row *a = left, *b = right;
+
+	if (a->weight != b->weight)
+		return a->weight < b->weight ? 1 : -1;
+	return (a->row > b->row) - (a->row < b->row);
+}
+
+/* By row: whether it is one of the limit instructions with the most samples. */
+static bool *heaviest_choose(const struct table *table, size_t limit)
+{
+	AUTO(free_ptr)
+	struct weighted_row *rows = mem_alloc((table->row_count + 1) * sizeof(*rows));
+	bool *keep = mem_zalloc(table->row_count + 1);
+	size_t count = 0;
+
+	for (size_t i = 0; i < table->row_count; i++)
+		if (is_instruction(table_row(table, i)))
+			rows[count++] =
+				(struct weighted_row){ table_row(table, i)[A_SELF].number, i };
+	qsort(rows, count, sizeof(*rows), weighted_row_order);
+	for (size_t i = 0; i < count && i < limit; i++)
+		keep[rows[i].row] = true;
+	return keep;
+}
+
+void annotate_limit(struct table *table, size_t limit)
+{
+	AUTO(free_ptr) bool *keep = heaviest_choose(table, limit);
+	size_t size = table->column_count * sizeof(struct cell), kept = 0;
+	bool with = false;
+
+	for (size_t i = 0; i < table->row_count; i++) {
+		bool instruction = is_instruction(table_row(table, i));
+
+		if (instruction)
+			with = keep[i];
+		if (with)
+			memmove(table_row(table, kept++), table_row(table, i), size);
+		else
+			table->omitted += instruction;
+	}
+	table->row_count = kept;
 }
 
 static bool same_line(const struct cell *a, const struct cell *b)
@@ -326,6 +424,10 @@ struct table *annotate_interleave(const struct table *table, annotate_source_fn 
 	const struct cell *previous = NULL;
 
 	people->totals = table->totals;
+	people->runs = table->runs;
+	people->has_runs = table->has_runs;
+	people->unreadable = table->unreadable;
+	people->omitted = table->omitted;
 	people->filtered = table->filtered;
 	for (size_t i = 0; i < table->row_count; i++) {
 		const struct cell *from = table_row(table, i);
@@ -337,9 +439,13 @@ struct table *annotate_interleave(const struct table *table, annotate_source_fn 
 			previous = from;
 		row = table_row_add(people);
 		memcpy(row, from, table->column_count * sizeof(*row));
+		if (!is_instruction(from))
+			row[A_ADDRESS] = (struct cell){};
+		else
+			row[A_TEXT] = cell_text(
+				table_own(people, mem_printf("    %s", from[A_TEXT].text)));
 		if (row[A_SELF].number == 0)
 			row[A_SELF] = row[A_SHARE] = row[A_PART] = (struct cell){};
-		row[A_TEXT] = cell_text(table_own(people, mem_printf("    %s", from[A_TEXT].text)));
 	}
 	return people;
 }

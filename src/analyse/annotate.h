@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The instructions of one function with their samples and source lines. */
+/* The instructions of one function with their samples, values and source lines. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,6 +8,7 @@
 
 #include "analyse/filter.h"
 #include "analyse/table.h"
+#include "analyse/views.h"
 #include "store/profile.h"
 
 /* A function with code of its own, and the samples taken in it, functions inlined into it included. */
@@ -24,6 +25,9 @@ void annotate_find(const struct profile *profile, const struct filter *filter, c
 		   struct annotate_match **ret, size_t *ret_count, bool *ret_exact,
 		   bool *ret_inlined);
 
+/* By symbol: the samples of annotate_match; the caller's to free. */
+uint64_t *annotate_samples(const struct profile *profile, const struct filter *filter);
+
 /* The source line of an address where the profile has none; false: unknown. The file must outlive the table. */
 typedef bool (*annotate_line_fn)(void *ctx, uint64_t address, const char **ret_file,
 				 uint32_t *ret_line);
@@ -34,11 +38,19 @@ struct annotate_request {
 	const uint8_t *code; /* from the symbol's address on */
 	size_t size;
 	bool att; /* AT&T syntax instead of Intel's */
+	const struct view_request *values; /* which values to show and how many; NULL: none */
 	annotate_line_fn line; /* may be NULL */
 	void *line_ctx;
 };
 
+/*
+ * A row for each instruction. With values, the row shows the best item there is; if the request names items, further ones
+ * at the same instruction follow in rows of their own, without text and samples.
+ */
 struct table *annotate(const struct profile *profile, const struct annotate_request *request);
+
+/* Keeps the instructions with the most samples, in their order. */
+void annotate_limit(struct table *table, size_t limit);
 
 /* The text of a source line, or NULL. Valid until the table is destroyed. */
 typedef const char *(*annotate_source_fn)(void *ctx, const char *file, uint32_t line);

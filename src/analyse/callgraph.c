@@ -397,18 +397,130 @@ static void stanzas_add(struct table *table, const struct graph *graph,
 	arms_deinit(&callees);
 }
 
+enum {
+	S_TOTAL,
+	S_TOTAL_SHARE,
+	S_TEXT,
+	S_PART,
+	S_FROM,
+	S_PLACE,
+	S_SITE,
+	S_SYMBOL,
+	S_MODULE,
+	S_RELATION,
+	S_OTHER,
+	S_OTHER_MODULE,
+	S_ADDRESS,
+	S_RETURN,
+	S_FILE,
+	S_LINE,
+	S_STANZA,
+	S_COLUMNS
+};
+
+static const struct column site_columns[] = {
+	[S_TOTAL] = { "total", "Total", COLUMN_COUNT },
+	[S_TOTAL_SHARE] = { "total_share", "Total%", COLUMN_SHARE },
+	[S_TEXT] = { "function", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true },
+	[S_PART] = { "part", "Part", COLUMN_SHARE },
+	[S_FROM] = { "from", "From", COLUMN_TEXT, COLUMN_PEOPLE, true },
+	[S_PLACE] = { "place", "Line", COLUMN_TEXT, COLUMN_PEOPLE, true, true },
+	[S_SITE] = { "site", "Returns to", COLUMN_ADDRESS, COLUMN_PEOPLE },
+	[S_SYMBOL] = { "symbol", "", COLUMN_TEXT, COLUMN_DATA },
+	[S_MODULE] = { "module", "", COLUMN_TEXT, COLUMN_DATA },
+	[S_RELATION] = { "relation", "", COLUMN_TEXT, COLUMN_DATA },
+	[S_OTHER] = { "other", "", COLUMN_TEXT, COLUMN_DATA },
+	[S_OTHER_MODULE] = { "other_module", "", COLUMN_TEXT, COLUMN_DATA },
+	[S_ADDRESS] = { "address", "", COLUMN_ADDRESS, COLUMN_DATA },
+	[S_RETURN] = { "return_address", "", COLUMN_ADDRESS, COLUMN_DATA },
+	[S_FILE] = { "file", "", COLUMN_TEXT, COLUMN_DATA },
+	[S_LINE] = { "line", "", COLUMN_INTEGER, COLUMN_DATA },
+	[S_STANZA] = { "stanza", "", COLUMN_INTEGER, COLUMN_DATA },
+};
+
+/* Of a call, frames keep the return address less one. What is inlined was not called and returns nowhere. */
+static void callsite_fill(struct table *table, struct cell *row, const struct graph *graph,
+			  uint32_t site)
+{
+	const struct profile *profile = graph->forest->profile;
+	const struct slot *slot = &graph->forest->slots[site];
+	const char *file = name_of_file(profile, slot->file);
+	uint64_t address = profile->locations[slot->location].address;
+
+	if (profile->modules[slot->module].kind == MODULE_MARK)
+		return;
+	row[S_ADDRESS] = cell_number(address);
+	if (site == graph->forest->first[slot->location])
+		row[S_RETURN] = row[S_SITE] = cell_number(address + 1);
+	row[S_FILE] = cell_text_or_unset(file);
+	if (!file)
+		return;
+	row[S_PLACE] = cell_text(view_place_text(table, file, slot->line));
+	if (slot->line)
+		row[S_LINE] = cell_integer(slot->line);
+}
+
+static void callsite_row_add(struct table *table, const struct graph *graph,
+			     const struct stanza *stanza, const struct arm *arm)
+{
+	const struct edge *edge = &graph->edges.items[arm->edge];
+	struct cell *row = table_row_add(table);
+
+	row[S_TOTAL] = cell_number(arm->weight);
+	row[S_TOTAL_SHARE] = cell_real(share_of(arm->weight, table->totals.seen));
+	row[S_PART] = cell_real(share_of(arm->weight, graph->costs.total[stanza->function]));
+	row[S_TEXT] =
+		cell_text(view_titled_text(table, function_text(table, graph, stanza->function),
+					   module_text(graph, stanza->function)));
+	row[S_SYMBOL] = cell_text(functions_name(&graph->functions, stanza->function));
+	row[S_MODULE] = cell_text(module_text(graph, stanza->function));
+	row[S_RELATION] = cell_text("caller");
+	row[S_STANZA] = cell_integer(stanza->number);
+	if (edge->site == NO_SLOT) {
+		row[S_FROM] = cell_text("[outside]");
+		return;
+	}
+	row[S_FROM] = cell_text(function_text(table, graph, edge->caller));
+	row[S_OTHER] = cell_text(functions_name(&graph->functions, edge->caller));
+	row[S_OTHER_MODULE] = cell_text(module_text(graph, edge->caller));
+	callsite_fill(table, row, graph, edge->site);
+}
+
+static void callsites_add(struct table *table, const struct graph *graph,
+			  const struct view_request *request)
+{
+	struct arms callers;
+	size_t count;
+	AUTO(free_ptr) struct arm *chosen = stanzas_choose(graph, request, table, &count);
+
+	arms_init(&callers, graph, true);
+	for (size_t i = 0; i < count; i++) {
+		struct stanza stanza = { chosen[i].edge, (uint32_t)i };
+		uint32_t f = stanza.function;
+
+		for (uint32_t arm = callers.first[f]; arm < callers.first[f + 1]; arm++)
+			callsite_row_add(table, graph, &stanza, &callers.items[arm]);
+	}
+	arms_deinit(&callers);
+}
+
 int view_callgraph(const struct profile *profile, const struct view_request *request,
 		   struct table **ret)
 {
 	AUTO(forest_destroy_auto)
 	struct forest *forest = forest_create(profile, &request->filter, FOREST_CODE_ROWS);
-	struct table *table = table_create("callgraph", graph_columns, G_COLUMNS);
+	struct table *table = request->by_callsite
+				      ? table_create("callgraph", site_columns, S_COLUMNS)
+				      : table_create("callgraph", graph_columns, G_COLUMNS);
 	struct graph graph = {};
 
-	table->group_column = G_STANZA;
+	table->group_column = request->by_callsite ? S_STANZA : G_STANZA;
 	table_totals_set(table, profile, forest->selected);
 	graph_init(&graph, forest);
-	stanzas_add(table, &graph, request);
+	if (request->by_callsite)
+		callsites_add(table, &graph, request);
+	else
+		stanzas_add(table, &graph, request);
 	graph_deinit(&graph);
 	*ret = table;
 	return 0;

@@ -17,6 +17,7 @@ void fixture_init(struct fixture *fixture)
 	*array_push(&fixture->frames) = (struct profile_frame){};
 	*array_push(&fixture->locations) = (struct profile_location){};
 	*array_push(&fixture->stacks) = (struct profile_stack){};
+	*array_push(&fixture->value_items) = (struct profile_value_item){};
 }
 
 void fixture_deinit(struct fixture *fixture)
@@ -36,6 +37,12 @@ void fixture_deinit(struct fixture *fixture)
 	array_deinit(&fixture->losses);
 	array_deinit(&fixture->stack_ends);
 	array_deinit(&fixture->meta);
+	array_deinit(&fixture->value_items);
+	array_deinit(&fixture->values);
+	array_deinit(&fixture->run_ends);
+	array_deinit(&fixture->run_losses);
+	array_deinit(&fixture->value_names);
+	array_deinit(&fixture->parameters);
 }
 
 uint32_t fixture_module(struct fixture *fixture, enum module_kind kind, const char *path,
@@ -128,11 +135,59 @@ void fixture_meta(struct fixture *fixture, const char *key, const char *value)
 	*array_push(&fixture->meta) = (struct profile_named_count){ key, value, 0 };
 }
 
+uint32_t fixture_item(struct fixture *fixture, const char *text, const char *class, unsigned words)
+{
+	*array_push(&fixture->value_items) = (struct profile_value_item){ text, class, words };
+	return (uint32_t)fixture->value_items.count - 1;
+}
+
+void fixture_value(struct fixture *fixture, const struct profile_value *row, const void *list,
+		   size_t size)
+{
+	struct profile_value *value = array_push(&fixture->values);
+	char *copy = mem_alloc(size + 1);
+
+	memcpy(copy, list, size);
+	*array_push(&fixture->owned) = copy;
+	*value = *row;
+	value->list = (const uint8_t *)copy;
+	value->list_size = size;
+}
+
+static int value_order(const void *left, const void *right)
+{
+	const struct profile_value *a = left, *b = right;
+
+	if (a->location != b->location)
+		return a->location < b->location ? -1 : 1;
+	if (a->item != b->item)
+		return a->item < b->item ? -1 : 1;
+	if (a->caller != b->caller)
+		return a->caller < b->caller ? -1 : 1;
+	return (a->owner > b->owner) - (a->owner < b->owner);
+}
+
 const struct profile *fixture_finish(struct fixture *fixture)
 {
 	struct profile *profile = &fixture->profile;
 
+	if (fixture->values.count)
+		qsort(fixture->values.items, fixture->values.count, sizeof(struct profile_value),
+		      value_order);
+
 	*profile = (struct profile){
+		.value_items = fixture->value_items.items,
+		.value_item_count = fixture->value_items.count,
+		.values = fixture->values.items,
+		.value_count = fixture->values.count,
+		.run_ends = fixture->run_ends.items,
+		.run_end_count = fixture->run_ends.count,
+		.run_losses = fixture->run_losses.items,
+		.run_loss_count = fixture->run_losses.count,
+		.value_names = fixture->value_names.items,
+		.value_name_count = fixture->value_names.count,
+		.parameters = fixture->parameters.items,
+		.parameter_count = fixture->parameters.count,
 		.modules = fixture->modules.items,
 		.module_count = fixture->modules.count,
 		.processes = fixture->processes.items,

@@ -22,6 +22,12 @@ struct fixture {
 	ARRAY(struct profile_named_count) losses;
 	ARRAY(struct profile_named_count) stack_ends;
 	ARRAY(struct profile_named_count) meta;
+	ARRAY(struct profile_value_item) value_items;
+	ARRAY(struct profile_value) values;
+	ARRAY(struct profile_run_end) run_ends;
+	ARRAY(struct profile_named_count) run_losses;
+	ARRAY(struct profile_value_name) value_names;
+	ARRAY(struct profile_parameter) parameters;
 	ARRAY(char *) owned;
 };
 
@@ -45,7 +51,11 @@ void fixture_sample(struct fixture *fixture, uint32_t thread, uint32_t stack, ui
 		    uint64_t kernel);
 void fixture_loss(struct fixture *fixture, const char *reason, const char *text, uint64_t count);
 void fixture_meta(struct fixture *fixture, const char *key, const char *value);
-/* Sums up the totals; the profile must not grow any more. */
+uint32_t fixture_item(struct fixture *fixture, const char *text, const char *class, unsigned words);
+/* The bytes are copied. */
+void fixture_value(struct fixture *fixture, const struct profile_value *row, const void *list,
+		   size_t size);
+/* Sums up the totals and sorts values; the profile must not grow any more. */
 const struct profile *fixture_finish(struct fixture *fixture);
 
 /*
@@ -53,6 +63,17 @@ const struct profile *fixture_finish(struct fixture *fixture);
  * inlined, and libc without symbols; one thread of another user in the kernel; one stack cut off; losses.
  */
 const struct profile *fixture_demo(struct fixture *fixture);
+
+/*
+ * The demonstration with values in poly, which main calls from two places, in parse and in the kernel. Every list is
+ * exact; the table at its head in the source says what is in it.
+ */
+const struct profile *fixture_values(struct fixture *fixture);
+/* The same with lists that cannot be read, or do not fit their item or their neighbours. */
+const struct profile *fixture_corrupt(struct fixture *fixture);
+/* The code of poly. */
+enum { FIXTURE_POLY_SIZE = 42 };
+extern const uint8_t fixture_poly[FIXTURE_POLY_SIZE];
 
 struct fixture_size {
 	uint32_t modules, symbols, locations, stacks, samples, threads;

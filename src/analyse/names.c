@@ -38,3 +38,11 @@ const char *name_of_mark(uint64_t address)
 
 	return address < STACK_END_COUNT ? names[address] : "[stack cut]";
 }
+
+uint32_t location_function(const struct profile *profile, uint32_t location)
+{
+	const struct profile_location *row = &profile->locations[location];
+
+	return row->frame_count ? profile->frames[row->first_frame + row->frame_count - 1].symbol
+				: 0;
+}

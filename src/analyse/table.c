@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/meta.h"
 #include "base/mem.h"
 
 struct table *table_create(const char *view, const struct column *columns, size_t column_count)
@@ -41,6 +42,17 @@ void table_totals_set(struct table *table, const struct profile *profile, uint64
 	};
 }
 
+void table_runs_set(struct table *table, const struct profile *profile)
+{
+	table->has_runs = true;
+	table->runs = (struct totals){
+		.seen = meta_number(profile, META_RUNS_SEEN),
+		.kept = meta_number(profile, META_RUNS_KEPT),
+		.losses = profile->run_losses,
+		.loss_count = profile->run_loss_count,
+	};
+}
+
 struct cell *table_row_add(struct table *table)
 {
 	struct cell *row;
@@ -60,13 +72,23 @@ struct cell *table_row(const struct table *table, size_t row)
 	return table->cells + row * table->column_count;
 }
 
-const char *table_own(struct table *table, char *text)
+static void *memory_own(struct table *table, void *memory)
 {
 	if (table->owned_count == table->owned_capacity) {
 		table->owned_capacity = table->owned_capacity ? table->owned_capacity * 2 : 16;
-		table->owned = mem_realloc(table->owned, table->owned_capacity, sizeof(char *));
+		table->owned = mem_realloc(table->owned, table->owned_capacity, sizeof(void *));
 	}
-	return table->owned[table->owned_count++] = text;
+	return table->owned[table->owned_count++] = memory;
+}
+
+const char *table_own(struct table *table, char *text)
+{
+	return memory_own(table, text);
+}
+
+void *table_alloc(struct table *table, size_t size)
+{
+	return memory_own(table, mem_zalloc(size));
 }
 
 int table_column(const struct table *table, const char *name)
@@ -83,6 +105,11 @@ struct sort_key {
 	size_t row;
 };
 
+static double top_share(const struct common_values *values)
+{
+	return values->count ? values->items[0].share : 0;
+}
+
 /* Below 0 when a comes first. */
 static int cell_order(const struct cell *a, const struct cell *b, enum column_kind kind)
 {
@@ -93,7 +120,11 @@ static int cell_order(const struct cell *a, const struct cell *b, enum column_ki
 		return (a->integer < b->integer) - (a->integer > b->integer);
 	case COLUMN_SHARE:
 	case COLUMN_DELTA:
+	case COLUMN_REAL:
 		return (a->real < b->real) - (a->real > b->real);
+	case COLUMN_VALUES:
+		return (top_share(a->values) < top_share(b->values)) -
+		       (top_share(a->values) > top_share(b->values));
 	default:
 		return (a->number < b->number) - (a->number > b->number);
 	}

@@ -22,7 +22,9 @@ enum column_kind {
 	COLUMN_ADDRESS, /* a hexadecimal string in JSON too: JSON numbers lose bits above 2^53 */
 	COLUMN_SHARE, /* 0 to 1; a percentage in text */
 	COLUMN_DELTA, /* difference of two shares; signed */
+	COLUMN_REAL, /* any number */
 	COLUMN_BOOL,
+	COLUMN_VALUES, /* a list of values with their shares; sorted by the share of the first */
 };
 
 enum column_use {
@@ -37,6 +39,24 @@ struct column {
 	enum column_kind kind;
 	enum column_use use;
 	bool elastic; /* shortened first when the terminal is too narrow */
+	bool optional; /* not shown in text where no row has it */
+};
+
+/* One of the most common values somewhere. */
+struct common_value {
+	const uint64_t *words; /* as many as the cell says */
+	const char *text; /* as a person would want to see it */
+	uint64_t count; /* estimated number of occurrences */
+	double share, low,
+		high; /* of the values received; with 95 % the truth lies between low and high */
+};
+
+struct common_values {
+	const char *label; /* before the values in text: a register, an item; NULL none */
+	unsigned words; /* of a value; more than one: tuples */
+	size_t count;
+	size_t shown; /* in text; JSON has all */
+	struct common_value items[]; /* the most common first */
 };
 
 struct cell {
@@ -45,7 +65,8 @@ struct cell {
 		const char *text;
 		uint64_t number; /* COUNT, ADDRESS, BOOL */
 		int64_t integer; /* INTEGER */
-		double real; /* SHARE, DELTA */
+		double real; /* SHARE, DELTA, REAL */
+		const struct common_values *values;
 	};
 };
 
@@ -65,11 +86,14 @@ struct table {
 	size_t row_capacity;
 	struct totals totals;
 	struct totals baseline; /* of the older profile of a difference; seen is 0 otherwise */
+	struct totals runs; /* of views of values: interpreted runs; selected is unused */
+	bool has_runs;
+	size_t unreadable; /* of views of values: lists that could not be read and are left out */
 	bool filtered; /* totals.selected is less than kept by the user's wish */
 	size_t omitted; /* rows left out by --limit or --min-share */
 	int level_column; /* nesting of the last elastic column in text; -1 none */
 	int group_column; /* a blank line in text where it changes; -1 none */
-	char **owned;
+	void **owned;
 	size_t owned_count, owned_capacity;
 };
 
@@ -79,11 +103,15 @@ void table_destroy(struct table *table);
 DEFINE_AUTO(struct table, table_destroy)
 
 void table_totals_set(struct table *table, const struct profile *profile, uint64_t selected);
+/* For views of values: also how many runs gave values and how many did not. */
+void table_runs_set(struct table *table, const struct profile *profile);
 /* A new last row, every cell unset; valid until the next one. */
 struct cell *table_row_add(struct table *table);
 struct cell *table_row(const struct table *table, size_t row);
 /* Takes a heap string over; returns it. */
 const char *table_own(struct table *table, char *text);
+/* Memory that lives as long as the table. */
+void *table_alloc(struct table *table, size_t size);
 /* -1: no such column. */
 int table_column(const struct table *table, const char *name);
 
@@ -117,4 +145,15 @@ static inline struct cell cell_integer(int64_t integer)
 static inline struct cell cell_real(double real)
 {
 	return (struct cell){ .set = true, .real = real };
+}
+
+/* NULL: nothing. */
+static inline struct cell cell_text_or_unset(const char *text)
+{
+	return text && *text ? cell_text(text) : (struct cell){};
+}
+
+static inline struct cell cell_values(const struct common_values *values)
+{
+	return (struct cell){ .set = true, .values = values };
 }

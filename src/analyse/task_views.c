@@ -82,11 +82,6 @@ static struct task *tasks_create(const struct profile *profile, const struct vie
 	return tasks;
 }
 
-static struct cell cell_text_or_unset(const char *text)
-{
-	return text && *text ? cell_text(text) : (struct cell){};
-}
-
 enum { SELF, SHARE, KERNEL, TASK_COLUMNS };
 
 #define TASK_COLUMN_LIST                                                                            \

@@ -4,12 +4,18 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analyse/meta.h"
+#include "analyse/sites.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 
 /* Below this share a call tree is noise to a reader; 0 shows everything. */
 #define NESTED_MIN_SHARE 0.005
+
+/* From this share of its most common value on, a place is called semi-invariant. */
+#define SEMI_INVARIANT 0.5
+#define BLOCK_INVARIANT 0.9
 
 const struct view views[] = {
 	{ "functions", "functions by their own samples, and with what they called",
@@ -19,10 +25,25 @@ const struct view views[] = {
 	{ "processes", "processes", view_processes },
 	{ "threads", "threads", view_threads },
 	{ "callgraph", "each function with its callers and callees, by call site", view_callgraph,
-	  NESTED_MIN_SHARE, true },
+	  NESTED_MIN_SHARE, true, .takes = VIEW_TAKES_BY_CALLSITE },
 	{ "tree", "call tree from the outermost function down (--bottom-up: from the innermost up)",
 	  view_tree, NESTED_MIN_SHARE, true },
 	{ "losses", "samples lost, by reason, and how stacks ended", view_losses },
+	{ "invariants", "hot places where nearly always the same value comes by", view_invariants,
+	  .values = true,
+	  .takes = VIEW_TAKES_BY_CALLER | VIEW_TAKES_ITEM | VIEW_TAKES_INVARIANCE | VIEW_TAKES_TOP,
+	  .min_invariance = SEMI_INVARIANT },
+	{ "args", "functions with the most common values of their arguments", view_args,
+	  .nested = true, .values = true,
+	  .takes = VIEW_TAKES_BY_CALLER | VIEW_TAKES_INVARIANCE | VIEW_TAKES_TOP,
+	  .min_invariance = SEMI_INVARIANT },
+	{ "blocks", "runs of instructions that are invariant together", view_blocks, .nested = true,
+	  .values = true, .takes = VIEW_TAKES_INVARIANCE | VIEW_TAKES_TOP,
+	  .min_invariance = BLOCK_INVARIANT },
+	{ "values", "every place where values were taken", view_values, .values = true,
+	  .takes = VIEW_TAKES_ITEM | VIEW_TAKES_TOP },
+	{ "runs", "how the interpreted runs ended that values come from", view_runs,
+	  .values = true },
 	{},
 };
 
@@ -51,20 +72,81 @@ static int sort_column(const struct table *table, const char *name)
 	return -EINVAL;
 }
 
+int view_values_check(const struct profile *profile)
+{
+	if (profile->value_count || profile_meta(profile, META_VALUES))
+		return 0;
+	return err_set(-ENODATA, "this profile has no values; record with --values");
+}
+
+int view_values_filter_check(const struct filter *filter)
+{
+	const char *option = filter->pids.count	   ? "pid"
+			     : filter->tids.count  ? "tid"
+			     : filter->comms.count ? "comm"
+						   : NULL;
+
+	if (!option)
+		return 0;
+	return err_set(-EINVAL,
+		       "--%s: values are not kept by process or thread; --uid, --module and "
+		       "--symbol choose among them",
+		       option);
+}
+
+static int takes_check(const struct view *view, const struct view_request *request)
+{
+	const struct {
+		const char *option;
+		unsigned bit;
+		bool given;
+	} options[] = {
+		{ "by-callsite", VIEW_TAKES_BY_CALLSITE, request->by_callsite },
+		{ "by-caller", VIEW_TAKES_BY_CALLER, request->by_caller },
+		{ "item", VIEW_TAKES_ITEM, request->items.count },
+		{ "min-invariance", VIEW_TAKES_INVARIANCE, request->min_invariance > 0 },
+		{ "top", VIEW_TAKES_TOP, request->top },
+	};
+
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (options[i].given && !(view->takes & options[i].bit))
+			return err_set(-EINVAL, "--%s: the view %s has no use for it",
+				       options[i].option, view->name);
+	return 0;
+}
+
+static int request_check(const struct view *view, const struct profile *profile,
+			 const struct view_request *request)
+{
+	int err = takes_check(view, request);
+
+	if (!err && request->sort && view->nested)
+		err = err_set(-EINVAL,
+			      "--sort %s: the rows of the view %s belong together and cannot "
+			      "be sorted; use the view %s",
+			      request->sort, view->name, view->values ? "values" : "functions");
+	if (!err && view->values)
+		err = view_values_filter_check(&request->filter);
+	if (!err && view->values)
+		err = view_values_check(profile);
+	if (!err)
+		err = sites_items_check(profile, &request->items, "item");
+	return err;
+}
+
 int view_run(const struct view *view, const struct profile *profile,
 	     const struct view_request *request, struct table **ret)
 {
 	AUTO(table_destroy_auto) struct table *table = NULL;
 	struct view_request wish = *request;
-	int err;
+	int err = request_check(view, profile, request);
 
-	if (wish.sort && view->nested)
-		return err_set(-EINVAL,
-			       "--sort %s: the rows of the view %s belong together and cannot "
-			       "be sorted; use the view functions",
-			       wish.sort, view->name);
+	if (err)
+		return err;
 	if (wish.min_share < 0)
 		wish.min_share = view->min_share;
+	if (wish.min_invariance < 0)
+		wish.min_invariance = view->min_invariance;
 	err = view->run(profile, &wish, &table);
 	if (err)
 		return err;
@@ -77,7 +159,7 @@ int view_run(const struct view *view, const struct profile *profile,
 	}
 	if (wish.limit && !view->nested)
 		table_limit(table, wish.limit);
-	table->filtered = !filter_is_empty(&request->filter);
+	table->filtered = !view->values && !filter_is_empty(&request->filter);
 	*ret = take_ptr(table);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "analyse/filter.h"
+#include "analyse/instruction.h"
 #include "analyse/table.h"
 #include "store/profile.h"
 
@@ -15,6 +16,22 @@ struct view_request {
 	size_t limit; /* rows (callgraph: functions); 0: all */
 	double min_share; /* of the samples seen; rows below are left out; below 0: the view's own default */
 	bool bottom_up; /* tree: callers below callees */
+	bool by_callsite; /* callgraph: only where each function is called from */
+	bool by_caller; /* args, invariants: call sites apart */
+	bool people; /* the table will be text: leave out what is only of use to programs */
+	struct filter_patterns items; /* views of values: which items; none: the view's own choice */
+	double min_invariance; /* share of the most common value; below 0: the view's own default */
+	size_t top; /* values shown at each place in text; 0: 3 */
+	struct code_source code; /* views of values: where to get code from */
+};
+
+/* Options that only some views take. */
+enum view_option_set {
+	VIEW_TAKES_BY_CALLSITE = 1,
+	VIEW_TAKES_BY_CALLER = 2,
+	VIEW_TAKES_ITEM = 4,
+	VIEW_TAKES_INVARIANCE = 8,
+	VIEW_TAKES_TOP = 16,
 };
 
 struct view {
@@ -24,6 +41,9 @@ struct view {
 		   struct table **ret);
 	double min_share; /* default */
 	bool nested; /* rows depend on their order: --sort makes no sense */
+	bool values; /* about values: they are needed, and cannot be told apart by process */
+	unsigned takes; /* of enum view_option_set */
+	double min_invariance; /* default */
 };
 
 /* NULL: no such view. */
@@ -31,7 +51,10 @@ const struct view *view_find(const char *name);
 /* Ends with an entry without a name. */
 extern const struct view views[];
 
-/* Runs a view, sorts and limits. -EINVAL: the sort column does not exist or the view cannot be sorted. */
+/*
+ * Runs a view, sorts and limits. -EINVAL: the view does not take an option, or has no such column to sort by. -ENODATA: a
+ * view of values, and the profile has none.
+ */
 int view_run(const struct view *view, const struct profile *profile,
 	     const struct view_request *request, struct table **ret);
 
@@ -51,6 +74,22 @@ int view_tree(const struct profile *profile, const struct view_request *request,
 	      struct table **ret);
 int view_losses(const struct profile *profile, const struct view_request *request,
 		struct table **ret);
+
+int view_args(const struct profile *profile, const struct view_request *request,
+	      struct table **ret);
+int view_blocks(const struct profile *profile, const struct view_request *request,
+		struct table **ret);
+int view_invariants(const struct profile *profile, const struct view_request *request,
+		    struct table **ret);
+int view_values(const struct profile *profile, const struct view_request *request,
+		struct table **ret);
+int view_runs(const struct profile *profile, const struct view_request *request,
+	      struct table **ret);
+
+/* -ENODATA: the profile was recorded without values. */
+int view_values_check(const struct profile *profile);
+/* -EINVAL: the filter asks for processes or threads, which values are not kept by. */
+int view_values_filter_check(const struct filter *filter);
 
 /* "foo", or "foo (inlined)", owned by the table when made. */
 const char *view_function_text(struct table *table, const char *name, bool inlined);

@@ -1,26 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* assay annotate: the instructions of a function with their samples. */
+/* assay annotate: the instructions of a function with their samples and values. */
 #include "analyse/annotate.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "analyse/names.h"
+#include "analyse/sites.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/strbuf.h"
 #include "cmd/cmd.h"
+#include "cmd/view_code.h"
 #include "cmd/view_options.h"
 #include "report/source.h"
 #include "report/utf8.h"
 #include "symbols/symbols.h"
 
-enum { OPTION_ATT = VIEW_OWN, MATCHES_SHOWN = 20, CODE_MAX = 1 << 20 };
+enum { OPTION_ATT = VIEW_OWN, MATCHES_SHOWN = 20 };
 
 static const struct option long_options[] = {
 	VIEW_FILE_OPTIONS,
@@ -28,19 +26,25 @@ static const struct option long_options[] = {
 	VIEW_FILTER_OPTIONS,
 	{ "limit", required_argument, NULL, VIEW_LIMIT },
 	{ "att", no_argument, NULL, OPTION_ATT },
+	{ "values", required_argument, NULL, VIEW_ITEM },
+	{ "top", required_argument, NULL, VIEW_TOP },
 	{},
 };
 
 static const char usage[] =
 	"usage: assay annotate SYMBOL [options]\n"
 	"\n"
-	"The instructions of a function with the samples taken at each, and its source lines where "
-	"the\n"
-	"files can be read. SYMBOL is the function's name, or a part of it that only one function "
-	"has.\n"
+	"The instructions of a function with the samples and the values taken at each, and its "
+	"source\n"
+	"lines where the files can be read. SYMBOL is the function's name, or a part of it that "
+	"only one\n"
+	"function has.\n"
 	"\n"
 	"      --att            AT&T syntax instead of Intel's\n"
-	"      --limit N        only the N instructions with the most samples\n" VIEW_FILTER_HELP
+	"      --limit N        only the N instructions with the most samples\n"
+	"      --values ITEM[,ITEM...]\n"
+	"                       these values, not the best of each instruction\n"
+	"      --top N          values shown at each instruction (3)\n" VIEW_FILTER_HELP
 		VIEW_SHOW_HELP VIEW_FILE_HELP;
 
 struct request {
@@ -48,25 +52,6 @@ struct request {
 	const char *name;
 	bool att;
 };
-
-/* The file that ran, if it is still where it was. */
-static int module_open(const struct profile_module *module, struct symbols **ret)
-{
-	AUTO(close_fd) int fd = -1;
-	char hex[BUILD_ID_HEX_MAX];
-	struct build_id id;
-	struct stat status;
-
-	if (module->kind != MODULE_ELF || !module->build_id || !*module->build_id)
-		return -ENOENT;
-	fd = open(module->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 || fstat(fd, &status) || !S_ISREG(status.st_mode) || elf_build_id(fd, &id))
-		return -ENOENT;
-	build_id_hex(&id, hex);
-	if (strcmp(hex, module->build_id))
-		return -ENOENT;
-	return symbols_open(fd, module->path, ret);
-}
 
 static bool line_of(void *ctx, uint64_t address, const char **ret_file, uint32_t *ret_line)
 {
@@ -136,28 +121,11 @@ static int symbol_choose(const struct profile *profile, const struct request *re
 	return 0;
 }
 
-static int code_from_file(struct symbols *symbols, const struct profile_symbol *symbol, void **ret,
-			  size_t *ret_size)
+static int code_get(struct view_code *source, const struct request *request, uint32_t symbol,
+		    void **ret, size_t *ret_size)
 {
-	size_t size = symbol->size < CODE_MAX ? (size_t)symbol->size : CODE_MAX;
-	AUTO(free_ptr) void *code = mem_alloc(size);
-	int got = symbols && size ? symbols_code(symbols, symbol->address, code, size) : -ENOENT;
+	int err = view_code_get(source, symbol, ret, ret_size);
 
-	if (got <= 0)
-		return -ENOENT;
-	*ret = take_ptr(code);
-	*ret_size = (size_t)got;
-	return 0;
-}
-
-static int code_get(const struct profile *profile, const struct request *request, uint32_t symbol,
-		    struct symbols *symbols, void **ret, size_t *ret_size)
-{
-	const struct profile_symbol *row = &profile->symbols[symbol];
-	int err = profile_symbol_code(request->options.input, symbol, ret, ret_size);
-
-	if (err == -ENOENT)
-		err = code_from_file(symbols, row, ret, ret_size);
 	if (err == -ENOENT)
 		return err_set(
 			-ENOENT,
@@ -167,6 +135,23 @@ static int code_get(const struct profile *profile, const struct request *request
 	return err;
 }
 
+/* Values are shown where there are any; asked for by name, they must be there. */
+static int values_choose(const struct request *request, const struct profile *profile,
+			 const struct view_request **ret)
+{
+	const struct view_request *wish = &request->options.request;
+	int err = view_values_check(profile);
+
+	if (!err)
+		err = view_values_filter_check(&wish->filter);
+	if (!err)
+		err = sites_items_check(profile, &wish->items, "values");
+	if (err)
+		return wish->items.count ? err : 0;
+	*ret = wish;
+	return 0;
+}
+
 static int table_print(const struct request *request, struct table *table)
 {
 	AUTO(sources_destroy_auto) struct sources *sources = sources_create();
@@ -174,8 +159,7 @@ static int table_print(const struct request *request, struct table *table)
 
 	table->filtered = !filter_is_empty(&request->options.request.filter);
 	if (request->options.request.limit)
-		table_limit_tree(table, (size_t)table_column(table, "self"),
-				 request->options.request.limit);
+		annotate_limit(table, request->options.request.limit);
 	if (request->options.json)
 		return view_table_print(&request->options, table);
 	people = annotate_interleave(table, source_of, sources);
@@ -185,21 +169,21 @@ static int table_print(const struct request *request, struct table *table)
 static int run(const struct request *request)
 {
 	AUTO(profile_destroy_auto) struct profile *profile = NULL;
-	AUTO(symbols_destroy_auto) struct symbols *symbols = NULL;
+	AUTO(view_code_deinit) struct view_code source = {};
 	AUTO(table_destroy_auto) struct table *table = NULL;
 	AUTO(free_ptr) void *code = NULL;
 	struct annotate_request wish = { .filter = &request->options.request.filter,
 					 .att = request->att };
 	int err = view_profile_load(request->options.input, &profile);
 
+	err = err ? err : values_choose(request, profile, &wish.values);
 	err = err ? err : symbol_choose(profile, request, &wish.symbol);
 	if (err)
 		return err;
-	if (module_open(&profile->modules[profile->symbols[wish.symbol].module], &symbols) == 0) {
-		wish.line = line_of;
-		wish.line_ctx = symbols;
-	}
-	err = code_get(profile, request, wish.symbol, symbols, &code, &wish.size);
+	view_code_init(&source, request->options.input, profile);
+	wish.line_ctx = view_code_symbols(&source, profile->symbols[wish.symbol].module);
+	wish.line = wish.line_ctx ? line_of : NULL;
+	err = code_get(&source, request, wish.symbol, &code, &wish.size);
 	if (err)
 		return err;
 	wish.code = code;

@@ -48,6 +48,16 @@ static void demo(struct fixture *f)
 	fixture_demo(f);
 }
 
+static void values(struct fixture *f)
+{
+	fixture_values(f);
+}
+
+static void corrupt(struct fixture *f)
+{
+	fixture_corrupt(f);
+}
+
 static void empty(struct fixture *f)
 {
 	fixture_init(f);
@@ -70,6 +80,8 @@ static void large(struct fixture *f)
 	X(changed)                                                                                 \
 	X(hostile)                                                                                 \
 	X(unfinished)                                                                              \
+	X(values)                                                                                  \
+	X(corrupt)                                                                                 \
 	X(empty)                                                                                   \
 	X(recursive)                                                                               \
 	X(large)
@@ -117,10 +129,14 @@ static int code_store(struct store *store, const struct profile *p)
 				       0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00, 0x0f, 0x1f,
 				       0x40, 0x00, 0xe8, 0xe7, 0xff, 0xff, 0xff, 0x5d, 0xc3 };
 
-	for (uint32_t i = 1; i < p->symbol_count; i++)
+	for (uint32_t i = 1; i < p->symbol_count; i++) {
 		if (!strcmp(p->symbols[i].name, "fib"))
 			OR_RETURN(store_symbol_code_put(store, (struct symbol_id){ i }, fib,
 							sizeof(fib)));
+		if (!strcmp(p->symbols[i].name, "poly"))
+			OR_RETURN(store_symbol_code_put(store, (struct symbol_id){ i },
+							fixture_poly, sizeof(fixture_poly)));
+	}
 	return 0;
 }
 
@@ -198,6 +214,67 @@ static int totals_store(struct store *store, const struct profile *p)
 	return 0;
 }
 
+static int value_store(struct store *store, const struct profile_value *row, uint32_t id)
+{
+	return store_value_put(store, &(struct store_value){
+					      .id = id,
+					      .location = { row->location },
+					      .caller = { row->caller },
+					      .item = row->item,
+					      .owner = row->owner,
+					      .width = row->width,
+					      .total = row->total,
+					      .runs = row->runs,
+					      .has_moments = row->has_moments,
+					      .minimum = row->minimum,
+					      .maximum = row->maximum,
+					      .mean = row->mean,
+					      .squares = row->squares,
+					      .list = row->list,
+					      .list_size = row->list_size,
+				      });
+}
+
+static int value_names_store(struct store *store, const struct profile *p)
+{
+	for (size_t i = 0; i < p->value_name_count; i++) {
+		const struct profile_value_name *row = &p->value_names[i];
+
+		OR_RETURN(store_value_name_put(store, row->value,
+					       (struct location_id){ row->location },
+					       *row->text ? row->text : NULL));
+	}
+	for (size_t i = 0; i < p->parameter_count; i++) {
+		const struct profile_parameter *row = &p->parameters[i];
+
+		OR_RETURN(store_parameter_put(store, &(struct store_parameter){ { row->symbol },
+										row->argument,
+										row->name,
+										row->type,
+										row->encoding,
+										row->size }));
+	}
+	return 0;
+}
+
+static int values_store(struct store *store, const struct profile *p)
+{
+	for (uint32_t i = 1; i < p->value_item_count; i++)
+		OR_RETURN(store_value_item_put(
+			store, &(struct store_value_item){ i, p->value_items[i].text,
+							   p->value_items[i].class,
+							   p->value_items[i].words }));
+	for (uint32_t i = 0; i < p->value_count; i++)
+		OR_RETURN(value_store(store, &p->values[i], i + 1));
+	for (size_t i = 0; i < p->run_end_count; i++)
+		OR_RETURN(store_run_end_set(store, p->run_ends[i].reason, p->run_ends[i].mnemonic,
+					    p->run_ends[i].text, p->run_ends[i].count));
+	for (size_t i = 0; i < p->run_loss_count; i++)
+		OR_RETURN(store_run_loss_set(store, p->run_losses[i].name, p->run_losses[i].text,
+					     p->run_losses[i].count));
+	return value_names_store(store, p);
+}
+
 static int profile_write(const struct profile *p, const char *path)
 {
 	AUTO(store_destroy_auto) struct store *store = NULL;
@@ -206,6 +283,7 @@ static int profile_write(const struct profile *p, const char *path)
 	OR_RETURN(tasks_store(store, p));
 	OR_RETURN(code_rows_store(store, p));
 	OR_RETURN(totals_store(store, p));
+	OR_RETURN(values_store(store, p));
 	return p->finished ? store_finish(store) : store_commit(store);
 }
 

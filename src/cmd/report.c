@@ -7,9 +7,10 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "cmd/cmd.h"
+#include "cmd/view_code.h"
 #include "cmd/view_options.h"
 
-enum { OPTION_BOTTOM_UP = VIEW_OWN };
+enum { OPTION_BOTTOM_UP = VIEW_OWN, OPTION_BY_CALLSITE, OPTION_BY_CALLER };
 
 static const struct option long_options[] = {
 	VIEW_FILE_OPTIONS,
@@ -18,6 +19,11 @@ static const struct option long_options[] = {
 	VIEW_ROW_OPTIONS,
 	{ "bottom-up", no_argument, NULL, OPTION_BOTTOM_UP },
 	{ "inverted", no_argument, NULL, OPTION_BOTTOM_UP },
+	{ "by-callsite", no_argument, NULL, OPTION_BY_CALLSITE },
+	{ "by-caller", no_argument, NULL, OPTION_BY_CALLER },
+	{ "item", required_argument, NULL, VIEW_ITEM },
+	{ "min-invariance", required_argument, NULL, VIEW_MIN_INVARIANCE },
+	{ "top", required_argument, NULL, VIEW_TOP },
 	{},
 };
 
@@ -29,8 +35,17 @@ static void usage_print(void)
 		       view == views ? " (default)" : "");
 	fputs("\n" VIEW_ROW_HELP "                       (tree and callgraph: 0.5% unless given)\n"
 	      "      --bottom-up      tree: from the running function to its "
-	      "callers\n" VIEW_FILTER_HELP VIEW_SHOW_HELP VIEW_FILE_HELP
-	      "\nEvery percentage is of the samples seen, those lost included.\n",
+	      "callers\n"
+	      "      --by-callsite    callgraph: only where each function is called from\n"
+	      "      --by-caller      args, invariants: call sites apart\n"
+	      "      --item ITEM      values, invariants: these values only (result, arg0, ...)\n"
+	      "      --min-invariance S\n"
+	      "                       share of the most common value: 0.5 in invariants and args,\n"
+	      "                       0.9 in blocks unless given\n"
+	      "      --top N          values shown at each place (3)\n" VIEW_FILTER_HELP
+		      VIEW_SHOW_HELP VIEW_FILE_HELP "\nEvery percentage is of the samples seen, "
+	      "those lost included; of values, of those\n"
+	      "received at the place; Runs% is of the runs begun.\n",
 	      stdout);
 }
 
@@ -52,19 +67,46 @@ static int view_choose(int argc, char **argv, const struct view **ret)
 	return -EINVAL;
 }
 
+static int options_parse(struct view_options *options, int argc, char **argv)
+{
+	struct view_request *request = &options->request;
+	int option;
+
+	while ((option = view_options_next(options, argc, argv, long_options)) != -1) {
+		if (option == '?')
+			return -EINVAL;
+		request->bottom_up |= option == OPTION_BOTTOM_UP;
+		request->by_callsite |= option == OPTION_BY_CALLSITE;
+		request->by_caller |= option == OPTION_BY_CALLER;
+	}
+	request->people = !options->json;
+	return 0;
+}
+
+static int run(struct view_options *options, const struct view *view, const struct profile *profile)
+{
+	AUTO(table_destroy_auto) struct table *table = NULL;
+	AUTO(view_code_deinit) struct view_code code;
+	int err;
+
+	view_code_init(&code, options->input, profile);
+	options->request.code = view_code_source(&code);
+	err = view_run(view, profile, &options->request, &table);
+	if (err == -EINVAL)
+		return view_usage_error("report");
+	if (err || view_table_print(options, table))
+		return view_failure();
+	return EXIT_DONE;
+}
+
 int cmd_report(int argc, char **argv)
 {
 	AUTO(view_options_deinit) struct view_options options = VIEW_OPTIONS_INIT;
 	AUTO(profile_destroy_auto) struct profile *profile = NULL;
-	AUTO(table_destroy_auto) struct table *table = NULL;
 	const struct view *view;
-	int option, err;
 
-	while ((option = view_options_next(&options, argc, argv, long_options)) != -1) {
-		if (option == '?')
-			return view_usage_error("report");
-		options.request.bottom_up = true;
-	}
+	if (options_parse(&options, argc, argv))
+		return view_usage_error("report");
 	if (options.help) {
 		usage_print();
 		return EXIT_DONE;
@@ -73,10 +115,5 @@ int cmd_report(int argc, char **argv)
 		return view_usage_error("report");
 	if (view_profile_load(options.input, &profile))
 		return view_failure();
-	err = view_run(view, profile, &options.request, &table);
-	if (err == -EINVAL)
-		return view_usage_error("report");
-	if (err || view_table_print(&options, table))
-		return view_failure();
-	return EXIT_DONE;
+	return run(&options, view, profile);
 }

@@ -17,6 +17,10 @@
 void view_options_deinit(struct view_options *options)
 {
 	filter_deinit(&options->request.filter);
+	array_deinit(&options->request.items);
+	array_each(&options->owned, text)
+		free(*text);
+	array_deinit(&options->owned);
 }
 
 static int number_parse(const char *option, const char *text, int64_t *ret)
@@ -58,7 +62,7 @@ static int numbers_parse(const char *option, const char *text, struct filter_num
 	return 0;
 }
 
-static int share_parse(const char *text, double *ret)
+static int share_parse(const char *option, const char *text, double *ret)
 {
 	char *end;
 	double share = strtod(text, &end);
@@ -68,9 +72,8 @@ static int share_parse(const char *text, double *ret)
 	else if (*end)
 		end = (char *)text;
 	if (end == text || !(share >= 0 && share <= 1))
-		return err_set(-EINVAL,
-			       "--min-share takes 0 to 1 or a percentage such as 0.5%%, not '%s'",
-			       text);
+		return err_set(-EINVAL, "--%s takes 0 to 1 or a percentage such as 0.5%%, not '%s'",
+			       option, text);
 	*ret = share;
 	return 0;
 }
@@ -113,6 +116,36 @@ static int filter_option(struct filter *filter, int option, const char *text)
 	}
 }
 
+/* Like strsep(), but commas in parentheses belong to the item. */
+static char *item_take(char **rest)
+{
+	char *item = *rest;
+	unsigned depth = 0;
+
+	*rest = NULL;
+	for (char *at = item; at && *at; at++) {
+		if (*at == '(')
+			depth++;
+		else if (*at == ')' && depth)
+			depth--;
+		else if (*at == ',' && !depth) {
+			*at = '\0';
+			*rest = at + 1;
+			break;
+		}
+	}
+	return item;
+}
+
+static void items_parse(struct view_options *options, const char *text)
+{
+	char *rest = mem_strdup(text), *item;
+
+	*array_push(&options->owned) = rest;
+	while ((item = item_take(&rest)))
+		*array_push(&options->request.items) = item;
+}
+
 /* 1: not a common option. */
 static int common_option(struct view_options *options, int option, char *text)
 {
@@ -143,7 +176,14 @@ static int common_option(struct view_options *options, int option, char *text)
 	case VIEW_LIMIT:
 		return size_parse("limit", text, &options->request.limit);
 	case VIEW_MIN_SHARE:
-		return share_parse(text, &options->request.min_share);
+		return share_parse("min-share", text, &options->request.min_share);
+	case VIEW_MIN_INVARIANCE:
+		return share_parse("min-invariance", text, &options->request.min_invariance);
+	case VIEW_TOP:
+		return size_parse("top", text, &options->request.top);
+	case VIEW_ITEM:
+		items_parse(options, text);
+		return 0;
 	default:
 		return filter_option(&options->request.filter, option, text);
 	}

@@ -25,6 +25,9 @@ enum view_option {
 	VIEW_SORT,
 	VIEW_LIMIT,
 	VIEW_MIN_SHARE,
+	VIEW_TOP,
+	VIEW_ITEM,
+	VIEW_MIN_INVARIANCE,
 	VIEW_OWN, /* the command's own options begin here */
 };
 
@@ -89,11 +92,12 @@ struct view_options {
 	bool help;
 	enum output_color color;
 	size_t width; /* 0: the terminal's */
+	ARRAY(char *) owned;
 };
 
 #define VIEW_OPTIONS_INIT                                                                          \
 	{                                                                                          \
-		.input = "assay.db", .request.min_share = -1                                       \
+		.input = "assay.db", .request.min_share = -1, .request.min_invariance = -1         \
 	}
 
 void view_options_deinit(struct view_options *options);

@@ -27,6 +27,35 @@ static void string_put(struct strbuf *buf, const char *text)
 	strbuf_deinit(&repaired);
 }
 
+/* Words are strings: JSON numbers lose bits above 2^53. */
+static void words_put(struct strbuf *buf, const uint64_t *words, unsigned count)
+{
+	if (count != 1)
+		strbuf_putc(buf, '[');
+	for (unsigned i = 0; i < count; i++)
+		strbuf_printf(buf, "%s\"0x%" PRIx64 "\"", i ? "," : "", words[i]);
+	if (count != 1)
+		strbuf_putc(buf, ']');
+}
+
+static void values_put(struct strbuf *buf, const struct common_values *values)
+{
+	strbuf_putc(buf, '[');
+	for (size_t i = 0; i < values->count; i++) {
+		const struct common_value *value = &values->items[i];
+
+		strbuf_puts(buf, i ? ",{\"value\":" : "{\"value\":");
+		words_put(buf, value->words, values->words);
+		strbuf_puts(buf, ",\"text\":");
+		string_put(buf, value->text);
+		strbuf_printf(buf,
+			      ",\"count\":%" PRIu64
+			      ",\"share\":%.12g,\"low\":%.12g,\"high\":%.12g}",
+			      value->count, value->share, value->low, value->high);
+	}
+	strbuf_putc(buf, ']');
+}
+
 static void cell_put(struct strbuf *buf, const struct cell *cell, enum column_kind kind)
 {
 	if (!cell->set) {
@@ -48,10 +77,14 @@ static void cell_put(struct strbuf *buf, const struct cell *cell, enum column_ki
 		break;
 	case COLUMN_SHARE:
 	case COLUMN_DELTA:
+	case COLUMN_REAL:
 		strbuf_printf(buf, "%.12g", isfinite(cell->real) ? cell->real : 0.0);
 		break;
 	case COLUMN_BOOL:
 		strbuf_puts(buf, cell->number ? "true" : "false");
+		break;
+	case COLUMN_VALUES:
+		values_put(buf, cell->values);
 		break;
 	}
 }
@@ -71,19 +104,33 @@ static void row_put(struct strbuf *buf, const struct table *table, const struct 
 	strbuf_putc(buf, '}');
 }
 
-static void totals_put(struct strbuf *buf, const char *name, const struct totals *totals)
+static void lost_put(struct strbuf *buf, const struct totals *totals)
 {
-	strbuf_printf(buf,
-		      "\"%s\":{\"seen\":%" PRIu64 ",\"kept\":%" PRIu64 ",\"selected\":%" PRIu64
-		      ",\"lost\":{",
-		      name, totals->seen, totals->kept, totals->selected);
+	strbuf_puts(buf, "\"lost\":{");
 	for (size_t i = 0; i < totals->loss_count; i++) {
 		if (i)
 			strbuf_putc(buf, ',');
 		string_put(buf, totals->losses[i].name);
 		strbuf_printf(buf, ":%" PRIu64, totals->losses[i].count);
 	}
-	strbuf_puts(buf, "}}");
+	strbuf_putc(buf, '}');
+}
+
+static void totals_put(struct strbuf *buf, const char *name, const struct totals *totals)
+{
+	strbuf_printf(buf,
+		      "\"%s\":{\"seen\":%" PRIu64 ",\"kept\":%" PRIu64 ",\"selected\":%" PRIu64 ",",
+		      name, totals->seen, totals->kept, totals->selected);
+	lost_put(buf, totals);
+	strbuf_putc(buf, '}');
+}
+
+static void runs_put(struct strbuf *buf, const struct table *table)
+{
+	strbuf_printf(buf, ",\n\"runs\":{\"seen\":%" PRIu64 ",\"kept\":%" PRIu64 ",",
+		      table->runs.seen, table->runs.kept);
+	lost_put(buf, &table->runs);
+	strbuf_printf(buf, "},\"unreadable\":%zu", table->unreadable);
 }
 
 void report_json(const struct table *table, FILE *file)
@@ -96,6 +143,8 @@ void report_json(const struct table *table, FILE *file)
 		strbuf_puts(&buf, ",\n");
 		totals_put(&buf, "totals_a", &table->baseline);
 	}
+	if (table->has_runs)
+		runs_put(&buf, table);
 	strbuf_printf(&buf, ",\"omitted\":%zu,\"rows\":[", table->omitted);
 	for (size_t i = 0; i < table->row_count && !ferror(file); i++) {
 		strbuf_puts(&buf, i ? ",\n" : "\n");

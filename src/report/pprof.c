@@ -95,13 +95,6 @@ static uint64_t string_id(struct pprof *pprof, const char *text)
 	return id;
 }
 
-static uint64_t meta_number(const struct profile *profile, const char *key)
-{
-	const char *value = profile_meta(profile, key);
-
-	return value ? strtoull(value, NULL, 10) : 0;
-}
-
 static void value_type_put(struct pprof *pprof, uint32_t field, const char *type, const char *unit)
 {
 	protobuf_number(&pprof->message, VALUE_TYPE_TYPE, string_id(pprof, type));

@@ -15,5 +15,5 @@ struct text_options {
 };
 
 void report_text(const struct table *table, const struct text_options *options, FILE *file);
-/* {"assay":1,"view":...,"totals":{...},"omitted":n,"rows":[...]} */
+/* {"assay":1,"view":...,"totals":{...},"omitted":n,"rows":[...]}; views of values also have "runs" and "unreadable". */
 void report_json(const struct table *table, FILE *file);

@@ -17,6 +17,7 @@ enum {
 	ELASTIC_MIN = 10, /* columns are not made narrower */
 	INDENT = 2, /* blanks per level */
 	INDENT_MAX = 60,
+	ERROR_SHOWN = 5, /* percentage points; smaller errors of a value's share are not printed */
 };
 
 #define COLOR_HEADER "\033[1m"
@@ -45,7 +46,8 @@ struct layout {
 
 static bool is_right(const struct column *column)
 {
-	return column->kind != COLUMN_TEXT && column->kind != COLUMN_BOOL;
+	return column->kind != COLUMN_TEXT && column->kind != COLUMN_BOOL &&
+	       column->kind != COLUMN_VALUES;
 }
 
 static void count_put(struct strbuf *buf, uint64_t count)
@@ -60,8 +62,42 @@ static void count_put(struct strbuf *buf, uint64_t count)
 	}
 }
 
+/* "62.1%"; where the error is large "62±8%", so that nobody builds on the digits. */
+static void share_put(struct strbuf *buf, const struct common_value *value, bool utf8)
+{
+	double error = fmax(value->high - value->share, value->share - value->low) * 100;
+
+	if (error > ERROR_SHOWN)
+		strbuf_printf(buf, "%.0f%s%.0f%%", value->share * 100, utf8 ? "\u00b1" : "+-",
+			      error);
+	else
+		strbuf_printf(buf, "%.1f%%", value->share * 100);
+}
+
+/* "eax: (62.1% 4) (20.0% 1) ..."; returns the width. */
+static size_t values_put(struct strbuf *buf, const struct common_values *values, bool utf8)
+{
+	size_t before = buf->length;
+
+	if (values->label) {
+		utf8_escape(buf, values->label);
+		strbuf_puts(buf, ": ");
+	}
+	for (size_t i = 0; i < values->shown; i++) {
+		strbuf_puts(buf, i ? " (" : "(");
+		share_put(buf, &values->items[i], utf8);
+		strbuf_putc(buf, ' ');
+		utf8_escape(buf, values->items[i].text);
+		strbuf_putc(buf, ')');
+	}
+	if (values->shown < values->count)
+		strbuf_puts(buf, values->shown ? " ..." : "...");
+	return utf8_width(strbuf_text(buf) + before);
+}
+
 /* Appends the cell; returns its width. */
-static size_t cell_put(struct strbuf *buf, const struct cell *cell, enum column_kind kind)
+static size_t cell_put(struct strbuf *buf, const struct cell *cell, enum column_kind kind,
+		       bool utf8)
 {
 	size_t before = buf->length;
 
@@ -88,6 +124,11 @@ static size_t cell_put(struct strbuf *buf, const struct cell *cell, enum column_
 	case COLUMN_BOOL:
 		strbuf_puts(buf, cell->number ? "yes" : "");
 		break;
+	case COLUMN_REAL:
+		strbuf_printf(buf, "%.6g", cell->real);
+		break;
+	case COLUMN_VALUES:
+		return values_put(buf, cell->values, utf8);
 	}
 	return buf->length - before;
 }
@@ -114,7 +155,7 @@ static void row_format(struct layout *layout, size_t row)
 
 		piece->offset = layout->texts.length;
 		width = cell_put(&layout->texts, &cells[column],
-				 layout->table->columns[column].kind);
+				 layout->table->columns[column].kind, layout->options->utf8);
 		strbuf_putc(&layout->texts, '\0');
 		piece->width = (uint32_t)width;
 		if (i + 1 == layout->count)
@@ -146,6 +187,16 @@ static void widths_fit(struct layout *layout)
 	}
 }
 
+static bool is_shown(const struct table *table, size_t column)
+{
+	if (table->columns[column].use == COLUMN_DATA)
+		return false;
+	for (size_t row = 0; table->columns[column].optional && row < table->row_count; row++)
+		if (table_row(table, row)[column].set)
+			return true;
+	return !table->columns[column].optional;
+}
+
 static void layout_init(struct layout *layout)
 {
 	const struct table *table = layout->table;
@@ -153,7 +204,7 @@ static void layout_init(struct layout *layout)
 	layout->columns = mem_alloc((table->column_count + 1) * sizeof(*layout->columns));
 	layout->widths = mem_zalloc((table->column_count + 1) * sizeof(*layout->widths));
 	for (size_t i = 0; i < table->column_count; i++) {
-		if (table->columns[i].use == COLUMN_DATA)
+		if (!is_shown(table, i))
 			continue;
 		layout->widths[layout->count] = utf8_width(table->columns[i].title);
 		layout->columns[layout->count++] = i;
@@ -195,13 +246,16 @@ static void padded_put(struct strbuf *line, const struct layout *layout, size_t 
 	const struct column *column = &layout->table->columns[layout->columns[shown]];
 	size_t width = layout->widths[shown];
 	size_t pad = width > text_width ? width - text_width : 0;
+	const char *mark = layout->options->utf8 ? "\xe2\x80\xa6" : "...";
 
 	if (is_right(column))
 		blanks_put(line, pad);
 	if (color)
 		strbuf_puts(line, color);
-	utf8_shorten(line, text, width > text_width ? text_width : width,
-		     layout->options->utf8 ? "\xe2\x80\xa6" : "...");
+	if (column->kind == COLUMN_VALUES)
+		utf8_cut(line, text, width, mark);
+	else
+		utf8_shorten(line, text, width > text_width ? text_width : width, mark);
 	if (color)
 		strbuf_puts(line, COLOR_OFF);
 	if (!is_right(column))
@@ -332,6 +386,16 @@ static void footer_write(const struct table *table, struct strbuf *line, FILE *f
 		totals_write("A: ", &table->baseline, table->filtered, line, file);
 	totals_write(table->baseline.seen ? "B: " : "", &table->totals, table->filtered, line,
 		     file);
+	if (table->has_runs)
+		totals_write("runs: ", &table->runs, false, line, file);
+	if (table->unreadable) {
+		strbuf_printf(line,
+			      "%zu list%s of values could not be read and %s left out: the "
+			      "profile is damaged",
+			      table->unreadable, table->unreadable == 1 ? "" : "s",
+			      table->unreadable == 1 ? "is" : "are");
+		line_write(line, file);
+	}
 }
 
 static bool group_changes(const struct table *table, size_t row)

@@ -143,3 +143,19 @@ void utf8_shorten(struct strbuf *buf, const char *text, size_t width, const char
 	cut = skip_columns(text, full - (room - head));
 	strbuf_puts(buf, cut);
 }
+
+void utf8_cut(struct strbuf *buf, const char *text, size_t width, const char *mark)
+{
+	size_t mark_width = utf8_width(mark);
+
+	if (utf8_width(text) <= width) {
+		strbuf_puts(buf, text);
+		return;
+	}
+	if (mark_width > width) {
+		mark = "";
+		mark_width = 0;
+	}
+	strbuf_add(buf, text, (size_t)(skip_columns(text, width - mark_width) - text));
+	strbuf_puts(buf, mark);
+}

@@ -27,3 +27,5 @@ size_t utf8_escape(struct strbuf *buf, const char *text);
 size_t utf8_width(const char *text);
 /* Appends at most width columns of such text, leaving out the middle for the mark when it is longer. */
 void utf8_shorten(struct strbuf *buf, const char *text, size_t width, const char *mark);
+/* The same, leaving out the end. */
+void utf8_cut(struct strbuf *buf, const char *text, size_t width, const char *mark);

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The places of a program that run often and nearly always see the same value: what to specialise for.
+ *
+ * A place is an argument of a function, or an instruction. What the instruction's own text says is left out, and so is
+ * what nobody would specialise for: directions of branches and addresses, unless the user names these items. Of
+ * several items of one instruction only the one with the highest score is shown.
+ *
+ * The score is the number of values received times the share that the most common one has with 95 % certainty at least.
+ * Values come from runs that start at samples, so that their number says how hot the place is.
+ */
+#include <stdlib.h>
+
+#include "analyse/names.h"
+#include "analyse/sites.h"
+#include "analyse/views.h"
+#include "base/mem.h"
+
+enum {
+	I_SHARE,
+	I_TOTAL,
+	I_WHERE,
+	I_FROM,
+	I_PLACE,
+	I_WHAT,
+	I_VALUES,
+	I_SCORE,
+	I_AT,
+	I_TEXT = I_AT + PLACE_COLUMNS,
+	I_ITEM,
+	I_REGISTER,
+	I_ARGUMENT,
+	I_NAME,
+	I_CALLER,
+	I_RUNS = I_CALLER + CALLER_COLUMNS,
+	I_DISTINCT,
+	I_COLUMNS
+};
+
+static const struct column invariant_columns[] = {
+	[I_SHARE] = { "share", "Runs%", COLUMN_SHARE },
+	[I_TOTAL] = { "total", "Received", COLUMN_COUNT },
+	[I_WHERE] = { "where", "Where", COLUMN_TEXT, COLUMN_PEOPLE, true },
+	[I_FROM] = { "from", "Called from", COLUMN_TEXT, COLUMN_PEOPLE, true, true },
+	[I_PLACE] = { "place", "Line", COLUMN_TEXT, COLUMN_PEOPLE, true, true },
+	[I_WHAT] = { "what", "Instruction", COLUMN_TEXT, COLUMN_PEOPLE, true },
+	[I_VALUES] = { "values", "Values", COLUMN_VALUES, .elastic = true },
+	[I_SCORE] = { "score", "", COLUMN_REAL, COLUMN_DATA },
+	[I_AT] = PLACE_COLUMN_LIST,
+	[I_TEXT] = { "text", "", COLUMN_TEXT, COLUMN_DATA },
+	[I_ITEM] = { "item", "", COLUMN_TEXT, COLUMN_DATA },
+	[I_REGISTER] = { "register", "", COLUMN_TEXT, COLUMN_DATA },
+	[I_ARGUMENT] = { "argument", "", COLUMN_INTEGER, COLUMN_DATA },
+	[I_NAME] = { "name", "", COLUMN_TEXT, COLUMN_DATA },
+	[I_CALLER] = CALLER_COLUMN_LIST,
+	[I_RUNS] = { "runs", "", COLUMN_COUNT, COLUMN_DATA },
+	[I_DISTINCT] = { "distinct", "", COLUMN_COUNT, COLUMN_DATA },
+};
+
+/* The place of the last row: further items of the same instruction compete with it. */
+struct last_place {
+	uint32_t location, caller;
+	bool instruction;
+	double score;
+	unsigned preference;
+};
+
+static bool source_is_argument(enum capture_source source)
+{
+	return source >= CAPTURE_ARG0 && source <= CAPTURE_ARG5;
+}
+
+/* What the view shows when the user names no items. */
+static bool item_is_default(const struct sites *sites, uint32_t item)
+{
+	struct site probe = { .item = item };
+	enum capture_source source;
+
+	if (!site_source(sites, &probe, &source))
+		return false;
+	return source_is_argument(source) || (capture_source_class(source) == CAPTURE_INSTRUCTION &&
+					      source != CAPTURE_TAKEN && source != CAPTURE_ADDRESS);
+}
+
+static bool argument_is_real(struct sites *sites, const struct site *site, unsigned number)
+{
+	uint32_t symbol = location_function(sites->profile, site->location);
+	int used;
+
+	for (unsigned i = 0; i < CAPTURE_ARGS; i++)
+		if (symbol && parameter_find(sites->profile, symbol, i))
+			return parameter_find(sites->profile, symbol, number);
+	used = code_cache_arguments(&sites->code, symbol);
+	return used < 0 || used >> number & 1;
+}
+
+static bool site_is_trivial(struct sites *sites, const struct site *site,
+			    const struct instruction *instruction)
+{
+	enum capture_source source;
+
+	if (!site_source(sites, site, &source))
+		return false;
+	if (source_is_argument(source))
+		return !argument_is_real(sites, site, source - CAPTURE_ARG0);
+	return instruction && instruction_is_trivial(instruction, source);
+}
+
+static void argument_fill(struct sites *sites, struct cell *row, const struct site *site,
+			  unsigned number)
+{
+	const struct profile_parameter *parameter = parameter_find(
+		sites->profile, location_function(sites->profile, site->location), number);
+	struct table *table = sites->table;
+	char *what = parameter ? mem_printf("argument %s %s", parameter->type, parameter->name)
+			       : mem_printf("argument %u", number);
+
+	row[I_WHAT] = cell_text(table_own(table, what));
+	row[I_ARGUMENT] = cell_integer(number);
+	if (parameter)
+		row[I_NAME] = cell_text_or_unset(parameter->name);
+	row[I_VALUES] = site_cell(sites, site, NULL, NULL);
+}
+
+static void instruction_fill(struct sites *sites, struct cell *row, const struct site *site,
+			     const struct instruction *instruction)
+{
+	uint32_t module = sites->profile->locations[site->location].module;
+
+	if (instruction) {
+		row[I_TEXT] =
+			cell_text(table_own(sites->table, disassembler_text(&sites->disassembler,
+									    module, instruction)));
+		row[I_WHAT] = row[I_TEXT];
+	}
+	row[I_REGISTER] = cell_text_or_unset(site_register(sites, site, instruction));
+	row[I_VALUES] = site_cell(sites, site, instruction, site_label(sites, site, instruction));
+}
+
+static void row_fill(struct sites *sites, struct cell *row, const struct site *site,
+		     const struct instruction *instruction, double score)
+{
+	const struct profile *profile = sites->profile;
+	struct table *table = sites->table;
+	enum capture_source source;
+
+	row[I_SHARE] = cell_real(share_of(site->runs, table->runs.seen));
+	row[I_TOTAL] = cell_number(site->total);
+	row[I_SCORE] = cell_real(score);
+	row[I_ITEM] = cell_text(sites->items[site->item].text);
+	row[I_RUNS] = cell_number(site->runs);
+	row[I_DISTINCT] = cell_number(site->list.count);
+	site_place_fill(&row[I_AT], profile, site->location);
+	row[I_WHERE] = cell_text(site_place_text(table, profile, site->location));
+	row[I_PLACE] = site_line_cell(table, &row[I_AT]);
+	if (site->caller && sites->request->by_caller) {
+		row[I_FROM] = cell_text(site_place_text(table, profile, site->caller));
+		site_caller_fill(&row[I_CALLER], profile, site->caller);
+	}
+	if (site_source(sites, site, &source) && source_is_argument(source))
+		argument_fill(sites, row, site, source - CAPTURE_ARG0);
+	else
+		instruction_fill(sites, row, site, instruction);
+}
+
+/* A new row, or the last one if this is a better item of the same instruction, or NULL. */
+static struct cell *row_claim(struct table *table, struct last_place *last,
+			      const struct last_place *candidate)
+{
+	bool same = last->instruction && candidate->instruction && table->row_count &&
+		    last->location == candidate->location && last->caller == candidate->caller;
+	struct cell *row;
+
+	if (same && (candidate->score < last->score || (candidate->score == last->score &&
+							candidate->preference >= last->preference)))
+		return NULL;
+	*last = *candidate;
+	if (same)
+		table->row_count--;
+	row = table_row_add(table);
+	return row;
+}
+
+static void site_consider(struct sites *sites, const struct site *site, struct last_place *last)
+{
+	struct table *table = sites->table;
+	const struct view_request *request = sites->request;
+	double low = site_top(site).low;
+	struct instruction instruction;
+	struct last_place candidate = {
+		.location = site->location,
+		.caller = site->caller,
+		.instruction = sites->items[site->item].class == CAPTURE_INSTRUCTION,
+		.score = (double)site->total * low,
+		.preference = site_preference(sites, site->item),
+	};
+	bool code;
+	struct cell *row;
+
+	if (low < request->min_invariance)
+		return;
+	code = code_cache_instruction(&sites->code, site->location, &instruction);
+	if (site_is_trivial(sites, site, code ? &instruction : NULL))
+		return;
+	if (share_of(site->runs, table->runs.seen) < request->min_share) {
+		table->omitted++;
+		return;
+	}
+	row = row_claim(table, last, &candidate);
+	if (row)
+		row_fill(sites, row, site, code ? &instruction : NULL, candidate.score);
+}
+
+int view_invariants(const struct profile *profile, const struct view_request *request,
+		    struct table **ret)
+{
+	struct table *table = table_create("invariants", invariant_columns, I_COLUMNS);
+	enum site_group group = request->by_caller ? SITE_CALLER : SITE_ALL;
+	struct last_place last = {};
+	struct sites sites;
+	struct site site;
+
+	table_totals_set(table, profile, profile->kept);
+	table_runs_set(table, profile);
+	sites_init(&sites, profile, request, table);
+	for (uint32_t i = 1; !request->items.count && i < profile->value_item_count; i++)
+		sites.wanted[i] = item_is_default(&sites, i);
+	while (sites_next(&sites, group, &site)) {
+		site_consider(&sites, &site, &last);
+		site_deinit(&site);
+	}
+	sites_deinit(&sites);
+	table_sort(table, I_SCORE);
+	*ret = table;
+	return 0;
+}

@@ -1,0 +1,512 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Sites: the rows of a profile's values, decoded when their turn comes and merged where a view wants fewer of them.
+ *
+ * Rows come sorted by location, item, caller and owner, so that rows to be merged lie side by side and one list is in
+ * memory at a time. A list that stands alone is shown as it was recorded. When a second one joins it, both move into a
+ * larger list first, so that little has to be given up: merging is unbiased anyway, and the bounds say what it cost.
+ *
+ *  1. Every list given to a view has a total above 0 and as many words as its item.
+ *  2. A row whose list cannot be read, or does not fit its item or its neighbours, is counted in table->unreadable.
+ */
+#include "analyse/sites.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyse/names.h"
+#include "base/err.h"
+#include "base/mem.h"
+#include "base/strbuf.h"
+
+enum { MERGED_SIZE = 64, TOP_SHOWN = 3 };
+
+static void item_init(struct site_item *item, const struct profile_value_item *row)
+{
+	*item = (struct site_item){ .text = row->text };
+	if (capture_parse(row->text, &item->capture))
+		return;
+	if (item->capture.count == 1 && item->capture.items[0].term_count == row->words) {
+		item->known = true;
+		item->class = item->capture.items[0].class;
+	} else {
+		capture_deinit(&item->capture);
+	}
+}
+
+/* "arg0" means "arg0@caller" too, but not "log2(arg0)"; '*' and '?' as in other patterns. */
+static bool item_match(const char *pattern, const char *text)
+{
+	size_t length = strlen(pattern);
+
+	if (strpbrk(pattern, "*?"))
+		return pattern_match(pattern, text);
+	return !strncmp(pattern, text, length) &&
+	       (!text[length] || !strcmp(text + length, "@caller"));
+}
+
+static bool item_wanted(const struct filter_patterns *items, const char *text)
+{
+	for (size_t i = 0; i < items->count; i++)
+		if (item_match(items->items[i], text))
+			return true;
+	return !items->count;
+}
+
+int sites_items_check(const struct profile *profile, const struct filter_patterns *items,
+		      const char *option)
+{
+	for (size_t i = 0; i < items->count; i++) {
+		struct strbuf names = {};
+		bool found = false;
+
+		for (size_t j = 1; j < profile->value_item_count; j++) {
+			const char *text = profile->value_items[j].text;
+
+			found |= item_match(items->items[i], text);
+			strbuf_printf(&names, "%s%s", names.length ? ", " : "", text);
+		}
+		if (!found)
+			err_set(-EINVAL, "--%s %s: the profile has no such values; it has %s",
+				option, items->items[i], strbuf_text(&names));
+		strbuf_deinit(&names);
+		if (!found)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+void sites_init(struct sites *sites, const struct profile *profile,
+		const struct view_request *request, struct table *table)
+{
+	size_t count = profile->value_item_count;
+
+	*sites = (struct sites){ .profile = profile, .request = request, .table = table };
+	sites->items = mem_zalloc((count + 1) * sizeof(*sites->items));
+	sites->wanted = mem_zalloc((count + 1) * sizeof(*sites->wanted));
+	for (size_t i = 1; i < count; i++) {
+		item_init(&sites->items[i], &profile->value_items[i]);
+		sites->wanted[i] = item_wanted(&request->items, profile->value_items[i].text);
+	}
+	code_cache_init(&sites->code, profile, &request->code);
+	disassembler_init(&sites->disassembler, profile, false);
+}
+
+void sites_deinit(struct sites *sites)
+{
+	for (size_t i = 1; i < sites->profile->value_item_count; i++)
+		capture_deinit(&sites->items[i].capture);
+	free(sites->items);
+	free(sites->wanted);
+	code_cache_deinit(&sites->code);
+	disassembler_deinit(&sites->disassembler);
+}
+
+static bool owner_wanted(const struct filter_numbers *owners, int64_t owner)
+{
+	for (size_t i = 0; i < owners->count; i++)
+		if (owners->items[i] == owner)
+			return true;
+	return !owners->count;
+}
+
+static bool row_wanted(const struct sites *sites, const struct profile_value *row)
+{
+	const struct profile *profile = sites->profile;
+	const struct filter *filter = &sites->request->filter;
+
+	if (sites->function && location_function(profile, row->location) != sites->function)
+		return false;
+	return sites->wanted[row->item] && owner_wanted(&filter->uids, row->owner) &&
+	       filter_symbol(filter, profile, location_function(profile, row->location)) &&
+	       filter_module(filter, profile, profile->locations[row->location].module);
+}
+
+static bool site_read(const struct sites *sites, const struct profile_value *row, struct site *ret)
+{
+	struct hotlist list;
+
+	if (hotlist_decode(row->list, row->list_size, &list))
+		return false;
+	if (!list.total || list.words != sites->profile->value_items[row->item].words) {
+		hotlist_deinit(&list);
+		return false;
+	}
+	*ret = (struct site){
+		.location = row->location,
+		.caller = row->caller,
+		.item = row->item,
+		.owner = row->owner,
+		.width = row->width,
+		.total = list.total,
+		.runs = row->runs,
+		.list = list,
+	};
+	if (row->has_moments)
+		ret->moments = (struct moments){ row->total, row->minimum, row->maximum, row->mean,
+						 row->squares };
+	return true;
+}
+
+void site_deinit(struct site *site)
+{
+	hotlist_deinit(&site->list);
+}
+
+/* Makes room for what is to be merged in. */
+static bool list_enlarge(struct hotlist *list)
+{
+	struct hotlist larger;
+
+	if (list->size >= MERGED_SIZE)
+		return true;
+	if (hotlist_init(&larger, &(struct hotlist_config){ .kind = list->kind,
+							    .size = MERGED_SIZE,
+							    .words = list->words }))
+		return false;
+	if (hotlist_merge(&larger, list)) {
+		hotlist_deinit(&larger);
+		return false;
+	}
+	hotlist_deinit(list);
+	*list = larger;
+	return true;
+}
+
+bool site_merge(struct site *site, const struct site *from)
+{
+	if (!list_enlarge(&site->list) || hotlist_merge(&site->list, &from->list))
+		return false;
+	if (site->caller != from->caller)
+		site->caller = 0;
+	if (from->width > site->width)
+		site->width = from->width;
+	site->total = site->list.total;
+	site->runs += from->runs;
+	moments_merge(&site->moments, &from->moments);
+	return true;
+}
+
+/* The next row that can be read. */
+static bool row_next(struct sites *sites, struct site *ret)
+{
+	const struct profile *profile = sites->profile;
+
+	while (sites->next < profile->value_count) {
+		const struct profile_value *row = &profile->values[sites->next++];
+
+		if (!row_wanted(sites, row))
+			continue;
+		if (site_read(sites, row, ret))
+			return true;
+		sites->table->unreadable++;
+	}
+	return false;
+}
+
+static bool row_belongs(const struct site *site, const struct profile_value *row,
+			enum site_group group)
+{
+	return group != SITE_ROW && row->location == site->location && row->item == site->item &&
+	       (group != SITE_CALLER || row->caller == site->caller);
+}
+
+bool sites_next(struct sites *sites, enum site_group group, struct site *ret)
+{
+	const struct profile *profile = sites->profile;
+	struct site other;
+
+	if (!row_next(sites, ret))
+		return false;
+	for (; sites->next < profile->value_count; sites->next++) {
+		const struct profile_value *row = &profile->values[sites->next];
+
+		if (!row_belongs(ret, row, group))
+			break;
+		if (!row_wanted(sites, row))
+			continue;
+		if (!site_read(sites, row, &other)) {
+			sites->table->unreadable++;
+			continue;
+		}
+		if (!site_merge(ret, &other))
+			sites->table->unreadable++;
+		site_deinit(&other);
+	}
+	return true;
+}
+
+size_t sites_tell(const struct sites *sites)
+{
+	return sites->next;
+}
+
+void sites_seek(struct sites *sites, size_t place)
+{
+	sites->next = place;
+}
+
+static double site_cluster(const struct site *site)
+{
+	double cluster = site->runs ? (double)site->total / (double)site->runs : 1;
+
+	return cluster > 1 ? cluster : 1;
+}
+
+struct hotlist_range site_top(const struct site *site)
+{
+	struct hotlist_range range = {};
+
+	if (site->list.count)
+		hotlist_share(&site->list, 0, site_cluster(site), &range);
+	return range;
+}
+
+static const struct capture_item *item_of(const struct sites *sites, uint32_t item)
+{
+	return sites->items[item].known ? &sites->items[item].capture.items[0] : NULL;
+}
+
+static bool item_source(const struct sites *sites, uint32_t number, enum capture_source *ret)
+{
+	const struct capture_item *item = item_of(sites, number);
+
+	if (!item || item->term_count != 1 || item->terms[0].fn.kind != VALUEFN_SELF)
+		return false;
+	*ret = item->terms[0].source;
+	return true;
+}
+
+bool site_source(const struct sites *sites, const struct site *site, enum capture_source *ret)
+{
+	return item_source(sites, site->item, ret);
+}
+
+unsigned site_preference(const struct sites *sites, uint32_t item)
+{
+	static const enum capture_source order[] = { CAPTURE_RESULT,   CAPTURE_STORED,
+						     CAPTURE_LOADED,   CAPTURE_TAKEN,
+						     CAPTURE_TARGET,   CAPTURE_OPERAND1,
+						     CAPTURE_OPERAND2, CAPTURE_OVERWRITTEN,
+						     CAPTURE_ADDRESS };
+	unsigned count = sizeof(order) / sizeof(order[0]);
+	enum capture_source source;
+
+	if (!item_source(sites, item, &source))
+		return count + 1;
+	for (unsigned i = 0; i < count; i++)
+		if (order[i] == source)
+			return i;
+	return count + 1;
+}
+
+const struct profile_parameter *parameter_find(const struct profile *profile, uint32_t symbol,
+					       unsigned argument)
+{
+	size_t low = 0, high = profile->parameter_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct profile_parameter *row = &profile->parameters[middle];
+
+		if (row->symbol < symbol || (row->symbol == symbol && row->argument < argument))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low < profile->parameter_count && profile->parameters[low].symbol == symbol &&
+	    profile->parameters[low].argument == argument)
+		return &profile->parameters[low];
+	return NULL;
+}
+
+const char *parameter_text(struct table *table, const struct profile_parameter *parameter)
+{
+	size_t length = strlen(parameter->type);
+	bool joined = !length || parameter->type[length - 1] == '*';
+
+	return table_own(table,
+			 mem_printf("%s%s%s", parameter->type, joined ? "" : " ", parameter->name));
+}
+
+/* Of one source as it was captured. */
+static struct value_type source_type(const struct profile *profile, const struct site *site,
+				     enum capture_source source, unsigned width,
+				     const struct instruction *instruction)
+{
+	const struct profile_parameter *parameter;
+
+	switch (source) {
+	case CAPTURE_ADDRESS:
+	case CAPTURE_TARGET:
+	case CAPTURE_CALLER:
+	case CAPTURE_USERSITE:
+		return (struct value_type){ VALUE_POINTER, width };
+	case CAPTURE_TAKEN:
+		return (struct value_type){ VALUE_TAKEN, width };
+	case CAPTURE_ARG0 ... CAPTURE_ARG5:
+		parameter = parameter_find(profile, location_function(profile, site->location),
+					   source - CAPTURE_ARG0);
+		return parameter ? value_type_of_parameter(parameter)
+				 : (struct value_type){ VALUE_PLAIN, width };
+	default:
+		if (instruction && instruction_float_width(instruction, source) == width)
+			return (struct value_type){ VALUE_FLOAT, width };
+		if (instruction && instruction_is_byte(instruction, source))
+			return (struct value_type){ VALUE_PLAIN, 8 };
+		return (struct value_type){ VALUE_PLAIN, width };
+	}
+}
+
+static struct value_type word_type(const struct sites *sites, const struct site *site,
+				   unsigned word, const struct instruction *instruction)
+{
+	const struct capture_item *item = item_of(sites, site->item);
+	unsigned width = word ? 64 : site->width;
+
+	if (!item)
+		return (struct value_type){ VALUE_PLAIN, width };
+	switch (item->terms[word].fn.kind) {
+	case VALUEFN_SELF:
+		return source_type(sites->profile, site, item->terms[word].source, width,
+				   instruction);
+	case VALUEFN_SIGN:
+	case VALUEFN_DIFFERENCE:
+		return (struct value_type){ VALUE_SIGNED, 64 };
+	case VALUEFN_LOG2:
+		return (struct value_type){ VALUE_BUCKET, 64 };
+	default:
+		return (struct value_type){ VALUE_UNSIGNED, 64 };
+	}
+}
+
+/* "4", or "(0x12007c194 numchanges+0x54, 4)". */
+static char *words_text(const struct sites *sites, const struct site *site, const uint64_t *words,
+			const struct value_type *types)
+{
+	struct strbuf buf = {};
+
+	for (unsigned i = 0; i < site->list.words; i++) {
+		if (i)
+			strbuf_puts(&buf, ", ");
+		value_text(sites->profile, types[i], words[i], &buf);
+	}
+	return buf.text ? buf.text : mem_strdup("");
+}
+
+static void value_fill(struct sites *sites, const struct site *site, size_t rank,
+		       const struct value_type *types, struct common_value *ret)
+{
+	struct table *table = sites->table;
+	size_t size = site->list.words * sizeof(uint64_t);
+	uint64_t *words = table_alloc(table, size);
+	struct hotlist_value value;
+	struct hotlist_range share;
+
+	hotlist_get(&site->list, rank, &value);
+	hotlist_share(&site->list, rank, site_cluster(site), &share);
+	memcpy(words, value.words, size);
+	*ret = (struct common_value){
+		.words = words,
+		.text = table_own(table, words_text(sites, site, words, types)),
+		.count = (uint64_t)(value.occurrences.best + 0.5),
+		.share = share.best,
+		.low = share.low,
+		.high = share.high,
+	};
+}
+
+struct cell site_cell(struct sites *sites, const struct site *site,
+		      const struct instruction *instruction, const char *label)
+{
+	size_t count = site->list.count,
+	       top = sites->request->top ? sites->request->top : TOP_SHOWN;
+	struct value_type types[HOTLIST_WORDS_MAX];
+	struct common_values *values =
+		table_alloc(sites->table, sizeof(*values) + count * sizeof(struct common_value));
+
+	for (unsigned i = 0; i < site->list.words; i++)
+		types[i] = word_type(sites, site, i, instruction);
+	values->label = label;
+	values->words = site->list.words;
+	values->count = count;
+	values->shown = count < top ? count : top;
+	for (size_t i = 0; i < count; i++)
+		value_fill(sites, site, i, types, &values->items[i]);
+	return cell_values(values);
+}
+
+const char *site_register(struct sites *sites, const struct site *site,
+			  const struct instruction *instruction)
+{
+	enum capture_source source;
+
+	if (!instruction || !site_source(sites, site, &source))
+		return NULL;
+	return instruction_register(instruction, source);
+}
+
+const char *site_label(struct sites *sites, const struct site *site,
+		       const struct instruction *instruction)
+{
+	const char *name = site_register(sites, site, instruction);
+	const char *item = sites->items[site->item].text;
+	enum capture_source source;
+
+	if (!name)
+		return item;
+	if (site_source(sites, site, &source) &&
+	    (source == CAPTURE_RESULT || source == CAPTURE_STORED))
+		return name;
+	return table_own(sites->table, mem_printf("%s %s", item, name));
+}
+
+const char *site_place_text(struct table *table, const struct profile *profile, uint32_t location)
+{
+	struct strbuf buf = {};
+
+	value_place_text(profile, location, &buf);
+	return table_own(table, buf.text);
+}
+
+/* The innermost function's line, inlined or not. */
+static void line_fill(const struct profile *profile, uint32_t location, struct cell *ret_file,
+		      struct cell *ret_line)
+{
+	const struct profile_location *place = &profile->locations[location];
+	const struct profile_frame *frame =
+		place->frame_count ? &profile->frames[place->first_frame] : NULL;
+
+	*ret_file = cell_text_or_unset(frame ? name_of_file(profile, frame->file) : NULL);
+	if (ret_file->set && frame->line)
+		*ret_line = cell_integer(frame->line);
+}
+
+void site_place_fill(struct cell *cells, const struct profile *profile, uint32_t location)
+{
+	const struct profile_location *place = &profile->locations[location];
+
+	cells[PLACE_SYMBOL] =
+		cell_text(name_of_symbol(profile, location_function(profile, location)));
+	cells[PLACE_MODULE] = cell_text(name_of_module(profile, place->module));
+	cells[PLACE_ADDRESS] = cell_number(place->address);
+	line_fill(profile, location, &cells[PLACE_FILE], &cells[PLACE_LINE]);
+}
+
+void site_caller_fill(struct cell *cells, const struct profile *profile, uint32_t location)
+{
+	cells[CALLER_ADDRESS] = cell_number(profile->locations[location].address);
+	cells[CALLER_SYMBOL] =
+		cell_text(name_of_symbol(profile, location_function(profile, location)));
+	line_fill(profile, location, &cells[CALLER_FILE], &cells[CALLER_LINE]);
+}
+
+struct cell site_line_cell(struct table *table, const struct cell *cells)
+{
+	if (!cells[PLACE_FILE].set)
+		return (struct cell){};
+	return cell_text(
+		view_place_text(table, cells[PLACE_FILE].text,
+				cells[PLACE_LINE].set ? (uint32_t)cells[PLACE_LINE].integer : 0));
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A value as a person would want to see it. */
+#pragma once
+
+#include <stdint.h>
+
+#include "base/strbuf.h"
+#include "store/profile.h"
+
+enum value_kind {
+	VALUE_PLAIN, /* nothing is known: small numbers decimal, others hexadecimal */
+	VALUE_SIGNED,
+	VALUE_UNSIGNED,
+	VALUE_POINTER,
+	VALUE_BOOL,
+	VALUE_CHAR,
+	VALUE_FLOAT, /* of 32 or 64 bits */
+	VALUE_TAKEN, /* of a conditional branch */
+	VALUE_BUCKET, /* of a histogram: number of the bucket */
+};
+
+struct value_type {
+	enum value_kind kind;
+	unsigned width; /* bits; those above are not looked at */
+};
+
+void value_text(const struct profile *profile, struct value_type type, uint64_t value,
+		struct strbuf *buf);
+
+/* By DWARF: the encoding of a parameter, as in the profile, and its size in bytes. */
+struct value_type value_type_of_parameter(const struct profile_parameter *parameter);
+
+/* "gz_window+0x10": the function or object at a location; code without a name by its module. */
+void value_place_text(const struct profile *profile, uint32_t location, struct strbuf *buf);

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Flat views of values: every site, and how the runs ended that the values come from. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "analyse/meta.h"
+#include "analyse/sites.h"
+#include "analyse/views.h"
+#include "base/mem.h"
+
+enum {
+	V_TOTAL,
+	V_SHARE,
+	V_ITEM,
+	V_WHERE,
+	V_FROM,
+	V_OWNER,
+	V_RANGE,
+	V_VALUES,
+	V_RUNS,
+	V_DISTINCT,
+	V_WIDTH,
+	V_PLACE,
+	V_CALLER = V_PLACE + PLACE_COLUMNS,
+	V_MIN = V_CALLER + CALLER_COLUMNS,
+	V_MAX,
+	V_MEAN,
+	V_STDDEV,
+	V_COLUMNS
+};
+
+static const struct column value_columns[] = {
+	[V_TOTAL] = { "total", "Received", COLUMN_COUNT },
+	[V_SHARE] = { "share", "Runs%", COLUMN_SHARE },
+	[V_ITEM] = { "item", "Item", COLUMN_TEXT },
+	[V_WHERE] = { "where", "Where", COLUMN_TEXT, COLUMN_PEOPLE, true },
+	[V_FROM] = { "from", "Called from", COLUMN_TEXT, COLUMN_PEOPLE, true, true },
+	[V_OWNER] = { "owner", "UID", COLUMN_INTEGER },
+	[V_RANGE] = { "range", "Range", COLUMN_TEXT, COLUMN_PEOPLE, true, true },
+	[V_VALUES] = { "values", "Values", COLUMN_VALUES, .elastic = true },
+	[V_RUNS] = { "runs", "", COLUMN_COUNT, COLUMN_DATA },
+	[V_DISTINCT] = { "distinct", "", COLUMN_COUNT, COLUMN_DATA },
+	[V_WIDTH] = { "width", "", COLUMN_INTEGER, COLUMN_DATA },
+	[V_PLACE] = PLACE_COLUMN_LIST,
+	[V_CALLER] = CALLER_COLUMN_LIST,
+	[V_MIN] = { "min", "", COLUMN_INTEGER, COLUMN_DATA },
+	[V_MAX] = { "max", "", COLUMN_INTEGER, COLUMN_DATA },
+	[V_MEAN] = { "mean", "", COLUMN_REAL, COLUMN_DATA },
+	[V_STDDEV] = { "stddev", "", COLUMN_REAL, COLUMN_DATA },
+};
+
+/* Of larger numbers, which are mostly addresses, the mean says nothing. */
+enum { RANGE_MAX = 1000000 };
+
+static void moments_fill(struct table *table, struct cell *row, const struct moments *moments)
+{
+	double deviation = sqrt(fmax(0, moments_variance(moments)));
+
+	if (!moments->count)
+		return;
+	row[V_MIN] = cell_integer(moments->min);
+	row[V_MAX] = cell_integer(moments->max);
+	row[V_MEAN] = cell_real(moments->mean);
+	row[V_STDDEV] = cell_real(deviation);
+	if (moments->min == moments->max || moments->min < -RANGE_MAX || moments->max > RANGE_MAX)
+		return;
+	row[V_RANGE] = cell_text(
+		table_own(table, mem_printf("%" PRId64 "..%" PRId64 ", mean %.4g, sd %.3g",
+					    moments->min, moments->max, moments->mean, deviation)));
+}
+
+static void value_row_add(struct sites *sites, const struct site *site)
+{
+	const struct profile *profile = sites->profile;
+	struct table *table = sites->table;
+	struct cell *row = table_row_add(table);
+	struct instruction instruction;
+	bool code = code_cache_instruction(&sites->code, site->location, &instruction);
+
+	row[V_TOTAL] = cell_number(site->total);
+	row[V_SHARE] = cell_real(share_of(site->runs, table->runs.seen));
+	row[V_ITEM] = cell_text(sites->items[site->item].text);
+	row[V_WHERE] = cell_text(site_place_text(table, profile, site->location));
+	if (site->caller) {
+		row[V_FROM] = cell_text(site_place_text(table, profile, site->caller));
+		site_caller_fill(&row[V_CALLER], profile, site->caller);
+	}
+	if (site->owner >= 0)
+		row[V_OWNER] = cell_integer(site->owner);
+	row[V_RUNS] = cell_number(site->runs);
+	row[V_DISTINCT] = cell_number(site->list.count);
+	row[V_WIDTH] = cell_integer(site->width);
+	site_place_fill(&row[V_PLACE], profile, site->location);
+	moments_fill(table, row, &site->moments);
+	row[V_VALUES] = site_cell(sites, site, code ? &instruction : NULL,
+				  site_register(sites, site, code ? &instruction : NULL));
+}
+
+int view_values(const struct profile *profile, const struct view_request *request,
+		struct table **ret)
+{
+	struct table *table = table_create("values", value_columns, V_COLUMNS);
+	struct sites sites;
+	struct site site;
+
+	table_totals_set(table, profile, profile->kept);
+	table_runs_set(table, profile);
+	sites_init(&sites, profile, request, table);
+	while (sites_next(&sites, SITE_ROW, &site)) {
+		if (share_of(site.runs, table->runs.seen) < request->min_share)
+			table->omitted++;
+		else
+			value_row_add(&sites, &site);
+		site_deinit(&site);
+	}
+	sites_deinit(&sites);
+	table_sort(table, V_TOTAL);
+	*ret = table;
+	return 0;
+}
+
+enum { R_COUNT, R_SHARE, R_STEP_SHARE, R_KIND, R_REASON, R_MNEMONIC, R_TEXT, R_COLUMNS };
+
+static const struct column run_columns[] = {
+	[R_COUNT] = { "count", "Count", COLUMN_COUNT },
+	[R_SHARE] = { "share", "Runs%", COLUMN_SHARE },
+	[R_STEP_SHARE] = { "step_share", "Steps%", COLUMN_SHARE },
+	[R_KIND] = { "kind", "What", COLUMN_TEXT },
+	[R_REASON] = { "reason", "Reason", COLUMN_TEXT },
+	[R_MNEMONIC] = { "mnemonic", "Instruction", COLUMN_TEXT },
+	[R_TEXT] = { "text", "Meaning", COLUMN_TEXT, .elastic = true },
+};
+
+static struct cell *run_row_add(struct table *table, const char *kind, const char *text,
+				uint64_t count)
+{
+	struct cell *row = table_row_add(table);
+
+	row[R_COUNT] = cell_number(count);
+	row[R_KIND] = cell_text(kind);
+	row[R_TEXT] = cell_text_or_unset(text);
+	return row;
+}
+
+static void run_share_row_add(struct table *table, const char *kind, const char *reason,
+			      const char *text, uint64_t count)
+{
+	struct cell *row = run_row_add(table, kind, text, count);
+
+	row[R_SHARE] = cell_real(share_of(count, table->runs.seen));
+	row[R_REASON] = cell_text_or_unset(reason);
+}
+
+static void run_ends_add(struct table *table, const struct profile *profile, uint64_t steps)
+{
+	for (size_t i = 0; i < profile->run_end_count; i++) {
+		const struct profile_run_end *end = &profile->run_ends[i];
+
+		run_share_row_add(table, "end", end->reason, end->text, end->count);
+		table_row(table, table->row_count - 1)[R_STEP_SHARE] =
+			cell_real(share_of(end->count, steps));
+		table_row(table, table->row_count - 1)[R_MNEMONIC] =
+			cell_text_or_unset(end->mnemonic);
+	}
+}
+
+int view_runs(const struct profile *profile, const struct view_request *request, struct table **ret)
+{
+	struct table *table = table_create("runs", run_columns, R_COLUMNS);
+	uint64_t steps = meta_number(profile, META_STEPS);
+
+	table_totals_set(table, profile, profile->kept);
+	table_runs_set(table, profile);
+	run_share_row_add(table, "seen", NULL, "runs begun, one for a sample", table->runs.seen);
+	run_share_row_add(table, "kept", NULL, "runs that gave values", table->runs.kept);
+	for (size_t i = 0; i < profile->run_loss_count; i++)
+		run_share_row_add(table, "lost", profile->run_losses[i].name,
+				  profile->run_losses[i].text, profile->run_losses[i].count);
+	run_row_add(table, "steps", "instructions interpreted", steps);
+	run_row_add(table, "values_seen", "values that came by",
+		    meta_number(profile, META_VALUES_SEEN));
+	run_row_add(table, "values_kept", "values in this profile",
+		    meta_number(profile, META_VALUES_KEPT));
+	run_ends_add(table, profile, steps);
+	*ret = table;
+	return 0;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The code of functions: from the profile, or from the file that ran if it is still where it was. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "analyse/instruction.h"
+#include "store/profile.h"
+#include "symbols/symbols.h"
+
+struct view_code {
+	const char *path; /* of the profile */
+	const struct profile *profile;
+	struct view_code_module *modules; /* by module; NULL until one is opened */
+};
+
+void view_code_init(struct view_code *code, const char *path, const struct profile *profile);
+void view_code_deinit(struct view_code *code);
+/* The symbols of a module's file, which live as long as the view_code; NULL: it is not there as it ran. */
+struct symbols *view_code_symbols(struct view_code *code, uint32_t module);
+/* *ret is the caller's to free. -ENOENT: the code is nowhere. */
+int view_code_get(struct view_code *code, uint32_t symbol, void **ret, size_t *ret_size);
+/* For analyses. */
+struct code_source view_code_source(struct view_code *code);
