@@ -155,8 +155,6 @@ struct {
 	__type(value, struct dump_scratch);
 } dump_scratches SEC(".maps");
 
-enum { ZERO = 0 };
-
 static __always_inline __u64 mix(__u64 hash, __u64 value)
 {
 	hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;

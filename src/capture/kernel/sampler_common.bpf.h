@@ -21,6 +21,8 @@ struct {
 	__type(value, struct unwind_mapping);
 } mappings SEC(".maps");
 
+enum { ZERO = 0 };
+
 static __always_inline long ring_put(void *data, __u64 size)
 {
 	__u64 flags = BPF_RB_NO_WAKEUP;
