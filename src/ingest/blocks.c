@@ -38,6 +38,7 @@ struct blocks {
 
 /* Where code comes from. */
 struct source {
+	struct sampler *sampler; /* reads the kernel's */
 	const struct run_wanted *wanted;
 	int fd; /* -1: only the bytes of the request */
 	uint64_t start, end; /* module addresses that the file has */
@@ -86,8 +87,6 @@ void blocks_destroy(struct blocks *blocks)
 		translation_deinit(translation);
 	array_deinit(&blocks->all);
 	map_deinit(&blocks->by_key);
-	map_deinit(&blocks->kernel_bytes);
-	map_deinit(&blocks->kernel_known);
 	free(blocks);
 }
 
@@ -124,35 +123,6 @@ static void index_add(struct blocks *blocks, const struct translation *translati
 		key.address = translation->key.address + block->uops[i].at;
 		*map_at(&blocks->by_key, key_hash(&key), NULL) = translation->serial;
 	}
-}
-
-/* --- The kernel's code ------------------------------------------------------------------------- */
-
-static void kernel_code_note(struct blocks *blocks, uint64_t address, const uint8_t *code,
-			     size_t size)
-{
-	for (size_t i = 0; i < size; i++) {
-		uint64_t word = (address + i) / 8, shift = (address + i) % 8;
-		uint64_t *bytes = map_at(&blocks->kernel_bytes, word, NULL);
-
-		*bytes = (*bytes & ~(0xffull << shift * 8)) | (uint64_t)code[i] << shift * 8;
-		*map_at(&blocks->kernel_known, word, NULL) |= 1u << shift;
-	}
-}
-
-size_t blocks_kernel_code(const struct blocks *blocks, uint64_t address, void *ret, size_t size)
-{
-	uint8_t *code = ret;
-
-	for (size_t i = 0; i < size; i++) {
-		uint64_t word = (address + i) / 8, shift = (address + i) % 8;
-		const uint64_t *known = map_find(&blocks->kernel_known, word);
-
-		if (!known || !(*known >> shift & 1))
-			return i;
-		code[i] = (uint8_t)(*map_find(&blocks->kernel_bytes, word) >> shift * 8);
-	}
-	return size;
 }
 
 /* --- Translating --------------------------------------------------------------------------------- */
@@ -205,9 +175,13 @@ static int publish(struct blocks *blocks, const struct block_key *key,
 		.block = block_copy(block),
 	};
 	index_add(blocks, translation);
-	if (key->module == RUN_MODULE_KERNEL)
-		kernel_code_note(blocks, key->address, block->code, block->length);
 	return 0;
+}
+
+/* There is no more than the bytes of the request. */
+static bool is_all(const struct source *source)
+{
+	return source->fd < 0 && source->wanted->key.module != RUN_MODULE_KERNEL;
 }
 
 /* Code at a module address; how many bytes there are. */
@@ -220,12 +194,14 @@ static size_t source_read(const struct source *source, uint64_t address,
 	if (into < source->wanted->code_size) {
 		size_t size = source->wanted->code_size - into;
 
-		if (size >= READ_MAX || source->fd < 0) {
+		if (size >= READ_MAX || is_all(source)) {
 			size = size < READ_MAX ? size : READ_MAX;
 			memcpy(ret, source->wanted->code + into, size);
 			return size;
 		}
 	}
+	if (source->wanted->key.module == RUN_MODULE_KERNEL)
+		return sampler_kernel_text(source->sampler, address, ret, READ_MAX);
 	if (source->fd < 0 || address < source->start || address >= source->end)
 		return 0;
 	got = pread(source->fd, ret, READ_MAX, (off_t)(address - source->start + source->offset));
@@ -238,7 +214,7 @@ static void source_begin(struct blocks *blocks, const struct run_wanted *wanted,
 	struct loadmap_process *process;
 	struct loadmap_mapping mapping;
 
-	*ret = (struct source){ .wanted = wanted, .fd = -1 };
+	*ret = (struct source){ .sampler = blocks->sampler, .wanted = wanted, .fd = -1 };
 	if (!blocks_module_id(wanted->key.module).v)
 		return;
 	process =

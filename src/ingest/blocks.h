@@ -2,8 +2,8 @@
 /*
  * Supplies the kernel's interpreter with translations, and keeps them for the replay of runs.
  *
- * A request comes with the code as it is in memory. Blocks that can follow are translated too, from the same bytes or
- * from the module's file, so that a run seldom has to wait for the next round.
+ * A request comes with the code as it is in memory. Blocks that can follow are translated too, from the same bytes, from
+ * the module's file or from the kernel's memory, so that a run seldom has to wait for the next round.
  */
 #pragma once
 
@@ -30,9 +30,6 @@ DEFINE_AUTO(struct blocks, blocks_destroy)
 int blocks_want(struct blocks *blocks, const struct run_wanted *wanted);
 /* NULL: there is none, or it was dropped long ago. */
 struct translation *blocks_get(const struct blocks *blocks, uint32_t serial);
-
-/* Bytes of the kernel's code from address on that translations have seen, at most size. Returns how many. */
-size_t blocks_kernel_code(const struct blocks *blocks, uint64_t address, void *ret, size_t size);
 
 /* The number of a module with a file in keys of blocks, and back. */
 uint32_t blocks_module_number(struct module_id module);

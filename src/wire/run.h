@@ -23,6 +23,7 @@ enum {
 	RUN_LENGTH_MAX = 128, /* instructions, skipped ones included */
 	RUN_CALLERS = 4,
 	RUN_CODE_BYTES = 128, /* sent with a request for a block */
+	RUN_TEXT_BYTES = 1024,
 	RUN_MODULE_NONE = 0,
 	RUN_MODULE_KERNEL = 1,
 	RUN_MODULE_FIRST = 2, /* what the host gives to others */
@@ -120,6 +121,14 @@ struct run_wanted {
 	wire_u32 code_size; /* bytes valid in code */
 	wire_u32 stale; /* the translation there does not fit the code */
 	wire_u8 code[RUN_CODE_BYTES];
+};
+
+/* Asks the kernel for a piece of its own code. */
+struct run_text {
+	wire_u64 address;
+	wire_u32 size; /* wanted, and then read: 0 if it could not be */
+	wire_u32 reserved;
+	wire_u8 code[RUN_TEXT_BYTES];
 };
 
 /*

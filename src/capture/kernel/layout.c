@@ -23,6 +23,8 @@ void kernel_layout_symbols(FILE *file, struct kernel_layout *ret)
 			ret->image.start = ret->image.end = address;
 		else if (!strcmp(name, "page_offset_base"))
 			ret->direct_map_variable = address;
+		else if (!strcmp(name, "vmemmap_base"))
+			ret->page_map_variable = address;
 	}
 }
 

@@ -19,6 +19,7 @@ struct kernel_layout {
 	int64_t percpu_base; /* the variable this_cpu_off, counted from the CPU's run queue */
 	int64_t preempt_count; /* likewise */
 	uint64_t direct_map_variable; /* address of the variable that holds the direct map's address */
+	uint64_t page_map_variable; /* and of the table of pages */
 	struct kernel_range image;
 	struct kernel_range modules;
 	struct kernel_range ram[RUN_RAM_RANGES]; /* physical */

@@ -28,6 +28,8 @@ const volatile __s64 percpu_base_place =
 const volatile __s64 preempt_count_place = 0; /* of the preemption count, likewise */
 const volatile __u64 direct_map_variable =
 	0; /* address of what holds the direct map's; 0: it is DIRECT_MAP_FIXED */
+const volatile __u64 page_map_variable =
+	0; /* address of what holds that of the table of pages, likewise */
 const volatile __u64 image_start = 0, image_end = 0; /* of the kernel */
 const volatile __u64 modules_start = 0, modules_end = 0; /* of its modules' memory */
 /* Physical memory that is plain RAM. */
@@ -35,7 +37,9 @@ const volatile struct {
 	__u64 start, size;
 } ram[RUN_RAM_RANGES] = {};
 
-volatile __u64 direct_map = 0; /* once known */
+/* Once known. */
+volatile __u64 direct_map = 0;
+volatile __u64 page_map = 0; /* a struct page for each page of RAM */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -82,7 +86,9 @@ enum {
 
 /* Where the direct map of RAM begins if it is not randomised, with page tables of four levels (x86_64/mm.rst). */
 #define DIRECT_MAP_FIXED 0xffff888000000000ull
-#define DIRECT_MAP_NOWHERE 1
+#define PAGE_MAP_FIXED 0xffffea0000000000ull
+#define PAGE_MAP_SIZE (1ull << 40)
+#define NOWHERE 1
 #define USER_END 0x00007ffffffff000ull
 
 struct overlay_word {
@@ -150,18 +156,23 @@ static __always_inline int is_ram(__u64 address)
 	return 0;
 }
 
-/* A symbol table may lack the variable although the direct map is randomised: a task does not lie in it then. */
-static __always_inline void direct_map_find(void)
+/* A symbol table may lack the variables although the places are randomised: a task does not lie in RAM then. */
+static __always_inline void memory_find(void)
 {
-	__u64 base = DIRECT_MAP_FIXED;
+	__u64 base = DIRECT_MAP_FIXED, pages = PAGE_MAP_FIXED;
 
 	if (direct_map)
 		return;
 	if (direct_map_variable)
 		bpf_probe_read_kernel(&base, 8, (void *)direct_map_variable);
+	if (page_map_variable)
+		bpf_probe_read_kernel(&pages, 8, (void *)page_map_variable);
 	direct_map = base;
-	if (!is_ram(bpf_get_current_task()))
-		direct_map = DIRECT_MAP_NOWHERE;
+	page_map = pages;
+	if (is_ram(bpf_get_current_task()))
+		return;
+	direct_map = NOWHERE;
+	page_map = NOWHERE;
 }
 
 /* Whether the kernel's address is one of plain RAM. Stacks lie among device mappings, each between two empty pages. */
@@ -170,7 +181,7 @@ static __always_inline int kernel_readable(const struct run *run, __u64 address)
 	return address - image_start < image_end - image_start ||
 	       address - modules_start < modules_end - modules_start ||
 	       address - run->stack_start < THREAD_SIZE || address - run->rsp_page < PAGE ||
-	       is_ram(address);
+	       (address - page_map < PAGE_MAP_SIZE && page_map != NOWHERE) || is_ram(address);
 }
 
 static __always_inline long run_read(const struct run *run, __u64 address, void *ret, __u32 size)
@@ -576,7 +587,7 @@ static __always_inline void segments_begin(struct task_struct *task, struct run 
 	__u64 unknown = UOP_XMM_ALL;
 
 	if (run->in_kernel) {
-		direct_map_find();
+		memory_find();
 		run->record.fs_base = 0;
 		run->record.gs_base = 0;
 		percpu_read(task, percpu_base_place, &run->record.gs_base, 8);
@@ -680,4 +691,36 @@ static __always_inline int run_send(struct run *run, __u32 skipped)
 	run->record.end = (__u8)run->end;
 	run->record.state_hash = run_state_hash(&run->state);
 	return (int)ring_put(&run->record, sizeof(run->record) + words * 8);
+}
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct run_text);
+} texts SEC(".maps");
+
+/* The kernel's own code, which no file has as it runs: alternatives and static keys are patched. */
+SEC("syscall")
+int text_read(void *ctx)
+{
+	struct run_text *text = bpf_map_lookup_elem(&texts, &(__u32){ ZERO });
+	__u64 last;
+	__u32 size;
+
+	if (!text)
+		return 0;
+	last = text->address + RUN_TEXT_BYTES - 1;
+	size = text->size;
+	text->size = 0;
+	if ((text->address - image_start >= image_end - image_start ||
+	     last - image_start >= image_end - image_start) &&
+	    (text->address - modules_start >= modules_end - modules_start ||
+	     last - modules_start >= modules_end - modules_start))
+		return 0;
+	if (size > RUN_TEXT_BYTES || !size)
+		return 0;
+	if (!bpf_probe_read_kernel(text->code, size, (void *)text->address))
+		text->size = size;
+	return 0;
 }

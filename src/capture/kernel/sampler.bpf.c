@@ -130,6 +130,7 @@ struct walk {
 	__u8 leaf; /* still in the interrupted function: every register is known */
 	__u8 caller; /* in its caller, by rows */
 	__u8 unpublished; /* the host has not published what is needed */
+	__u8 mapped; /* but it has published the mappings */
 	__u64 window_start; /* address of what is in window; WINDOW_EMPTY */
 	__u8 window[WINDOW_BYTES]; /* a part of the user stack */
 	struct sample_stack stack; /* frames[] continues into the next field */
@@ -719,6 +720,7 @@ static __always_inline void walk_user(struct bpf_perf_event_data *ctx, struct wa
 		return;
 	}
 	walk->process = *process;
+	walk->mapped = 1;
 	walk->hash = mix(walk->hash, process->epoch);
 	bpf_loop(SAMPLE_DEPTH_MAX + 1, walk_step, &walk, 0);
 }
@@ -747,6 +749,7 @@ static __always_inline void walk_begin(struct walk *walk, const struct sample_im
 	walk->leaf = 1;
 	walk->caller = 0;
 	walk->unpublished = 0;
+	walk->mapped = 0;
 	walk->window_start = WINDOW_EMPTY;
 	walk->end = STACK_END_TOO_DEEP;
 	walk->hash = mix(image->exec_id, image->tgid);
@@ -778,7 +781,7 @@ static __always_inline void run_ahead(struct bpf_perf_event_data *ctx,
 	if (!tally || !run)
 		return;
 	tally->seen++;
-	if (!subject->in_kernel && walk->unpublished) {
+	if (!subject->in_kernel && !walk->mapped) {
 		tally->lost[RUN_LOSS_UNPUBLISHED]++;
 		return;
 	}

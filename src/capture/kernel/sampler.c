@@ -519,6 +519,23 @@ int sampler_forget_blocks(struct sampler *sampler)
 	return 0;
 }
 
+size_t sampler_kernel_text(struct sampler *sampler, uint64_t address, void *ret, size_t size)
+{
+	struct run_text text = { .address = address,
+				 .size = size < RUN_TEXT_BYTES ? (uint32_t)size : RUN_TEXT_BYTES };
+	const struct bpf_map *map = sampler->skeleton->maps.texts;
+	LIBBPF_OPTS(bpf_test_run_opts, how);
+	uint32_t zero = 0;
+
+	if (bpf_map__update_elem(map, &zero, sizeof(zero), &text, sizeof(text), BPF_ANY) ||
+	    bpf_prog_test_run_opts(bpf_program__fd(sampler->skeleton->progs.text_read), &how) ||
+	    bpf_map__lookup_elem(map, &zero, sizeof(zero), &text, sizeof(text), 0) ||
+	    text.size > size || text.size > RUN_TEXT_BYTES)
+		return 0;
+	memcpy(ret, text.code, text.size);
+	return text.size;
+}
+
 void sampler_run_tally(const struct sampler *sampler, struct run_tally *ret)
 {
 	size_t cpus = (size_t)libbpf_num_possible_cpus();
@@ -588,6 +605,7 @@ static void runs_configure(struct sampler_bpf *skeleton, const struct sampler_ru
 	skeleton->rodata->percpu_base_place = layout.percpu_base;
 	skeleton->rodata->preempt_count_place = layout.preempt_count;
 	skeleton->rodata->direct_map_variable = layout.direct_map_variable;
+	skeleton->rodata->page_map_variable = layout.page_map_variable;
 	skeleton->rodata->image_start = layout.image.start;
 	skeleton->rodata->image_end = layout.image.end;
 	skeleton->rodata->modules_start = layout.modules.start;
@@ -623,6 +641,7 @@ static int skeleton_load(struct sampler *sampler)
 	skeleton->rodata->max_depth = options->max_depth;
 	skeleton->rodata->ring_wakeup = options->ring_bytes / 2;
 	skeleton->rodata->everything = options->everything;
+	bpf_program__set_autoload(skeleton->progs.text_read, options->runs.length > 0);
 	err = maps_size(skeleton, options);
 	if (options->runs.length)
 		runs_configure(skeleton, &options->runs);
