@@ -108,10 +108,10 @@ struct run_block {
 	wire_u16 length; /* bytes of code from the instruction on */
 	wire_u16 next; /* micro-operation to begin with */
 	wire_u16 at; /* the instruction, from the translation's address on */
-	wire_u8 code[UOP_CODE_MAX];
+	wire_u64 code_hash; /* run_code_hash() of the code */
 };
 
-_Static_assert(sizeof(struct run_block) == 16 + UOP_CODE_MAX, "wire");
+_Static_assert(sizeof(struct run_block) == 24, "wire");
 
 /* A request for a translation. */
 struct run_wanted {
@@ -158,6 +158,39 @@ struct run_tally {
 	wire_u64 steps; /* instructions executed */
 	wire_u64 nanoseconds; /* spent, where that is measured */
 };
+
+#ifdef __bpf__
+#define RUN_WORD(place) (*(const wire_u64 *)(place))
+#else
+#define RUN_WORD(place) run_word(place)
+static inline wire_u64 run_word(const wire_u8 *place)
+{
+	wire_u64 word;
+
+	__builtin_memcpy(&word, place, sizeof(word));
+	return word;
+}
+#endif
+
+/* Of length bytes, at most UOP_CODE_MAX; eight more must be readable. */
+static inline __attribute__((always_inline)) wire_u64 run_code_hash(const wire_u8 *code,
+								    wire_u32 length)
+{
+	wire_u64 hash = length;
+
+	for (wire_u32 i = 0; i < UOP_CODE_MAX; i += 8) {
+		wire_u64 word;
+
+		if (i >= length)
+			break;
+		word = RUN_WORD(code + i);
+		if (length - i < 8)
+			word &= ~(~0ull << (length - i) * 8);
+		hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+		hash ^= hash >> 32;
+	}
+	return hash;
+}
 
 /* What kernel and host compare: the known registers, which are known, and where the run stands. */
 static inline __attribute__((always_inline)) wire_u64 run_state_hash(const struct uop_state *state)

@@ -3,13 +3,13 @@
  * The kernel's executor of micro-operations: runs ahead of the interrupted context without touching it.
  *
  * Theory. A run goes from block to block. Entering one finds the module that pc lies in, the translation by (module,
- * address), and compares the code it was made of with the code that is there. Then its micro-operations are stepped
+ * address), and compares the code it was made of with the code that is there, by their hashes. Then its micro-operations are stepped
  * (wire/uop_exec.h). Loads read the program's memory with helpers that cannot fault, stores go to the overlay, a
  * small hash table of aligned words. What the host cannot know, it finds in the log (wire/run.h).
  *
  * Invariants
  * 1. Nothing of the interrupted context is written, and memory that may be a device is not read.
- * 2. A translation runs only if its code equals what is in memory now.
+ * 2. A translation runs only if the hash of its code is that of what is in memory now.
  * 3. A word of the overlay counts only if its serial number is that of the present run: nothing needs clearing.
  * 4. Everything lies in per-CPU memory: the verifier sees one step, not every history that leads to it.
  */
@@ -75,6 +75,8 @@ struct {
 enum {
 	OVERLAY_WORDS = 256, /* a power of two */
 	OVERLAY_POISON_WORDS = 9, /* that 64 bytes may touch */
+	WINDOW_SIZE = 256, /* a power of two: windows do not cross pages */
+	WINDOWS = 16, /* likewise */
 	UOPS_PER_CALL = 4,
 	UOPS_MAX = 4096, /* of a run: string instructions repeat */
 	THREAD_SIZE = 16384,
@@ -88,6 +90,7 @@ enum {
 #define DIRECT_MAP_FIXED 0xffff888000000000ull
 #define PAGE_MAP_FIXED 0xffffea0000000000ull
 #define PAGE_MAP_SIZE (1ull << 40)
+#define KERNEL_GENERATION (~0ull) /* processes have numbers of 32 bits */
 #define NOWHERE 1
 #define USER_END 0x00007ffffffff000ull
 
@@ -100,9 +103,21 @@ struct overlay_word {
 	__u16 reserved;
 };
 
+/*
+ * Memory as it was when the run first looked. Reading costs nearly the same for a few hundred bytes as for eight, and
+ * what a run reads lies close together, its code too.
+ */
+struct window {
+	__u64 start;
+	__u32 serial; /* of the run */
+	__u32 missing;
+	__u8 data[WINDOW_SIZE + 8]; /* eight more: words are read whole */
+};
+
 struct run {
 	struct uop_state state;
 	__u64 mapping_start, mapping_size; /* where pc was found last; size 0: nowhere */
+	__u64 mapping_generation; /* of the process that the mapping is of */
 	__u64 bias;
 	__u64 stack_start; /* of the kernel stack in use, for runs in the kernel */
 	__u64 rsp_page;
@@ -118,7 +133,8 @@ struct run {
 	__u32 log_count;
 	__u32 end; /* enum uop_end */
 	__u32 in_kernel;
-	__u8 code[UOP_CODE_MAX];
+	__u8 code[UOP_CODE_MAX + 8];
+	struct window windows[WINDOWS];
 	struct overlay_word overlay[OVERLAY_WORDS];
 	struct run_wanted wanted;
 	struct run_record record; /* log[] continues into the next field */
@@ -191,6 +207,35 @@ static __always_inline long run_read(const struct run *run, __u64 address, void 
 	if (!kernel_readable(run, address) || !kernel_readable(run, address + size - 1))
 		return -1;
 	return bpf_probe_read_kernel(ret, size, (void *)address);
+}
+
+static __always_inline struct window *window_at(struct run *run, __u64 address)
+{
+	__u64 start = address & ~(WINDOW_SIZE - 1ull);
+	__u32 at = (start / WINDOW_SIZE ^ start >> 12) & (WINDOWS - 1);
+	struct window *window = &run->windows[at];
+
+	if (window->serial == run->serial && window->start == start)
+		return window;
+	window->serial = run->serial;
+	window->start = start;
+	window->missing = run_read(run, start, window->data, WINDOW_SIZE) != 0;
+	return window;
+}
+
+/* size is up to 8. */
+static __always_inline long run_peek(struct run *run, __u64 address, __u64 *ret, __u32 size)
+{
+	__u32 offset = address & (WINDOW_SIZE - 1);
+	struct window *window;
+
+	if (offset + size > WINDOW_SIZE)
+		return run_read(run, address, ret, size);
+	window = window_at(run, address);
+	if (window->missing)
+		return -1;
+	*ret = *(__u64 *)(window->data + offset) & ~0ull >> (64 - size * 8);
+	return 0;
 }
 
 static __always_inline void log_word(struct run *run, __u64 word, __u32 missing)
@@ -294,7 +339,7 @@ static __always_inline int run_load(struct run *run, __u64 address, __u32 size, 
 
 	if (size > 8 || !size)
 		return UOP_LOAD_UNKNOWN;
-	missing = run_read(run, address, &value, size);
+	missing = run_peek(run, address, &value, size);
 	if (missing)
 		value = 0;
 	log_word(run, value, missing != 0);
@@ -332,7 +377,7 @@ static __always_inline int run_store(struct run *run, __u64 address, __u32 size,
 		return UOP_END_BAD_BLOCK;
 	if (run_flags & RUN_OVERWRITTEN) {
 		__u64 before = 0;
-		long missing = run_read(run, address, &before, size);
+		long missing = run_peek(run, address, &before, size);
 
 		log_word(run, missing ? 0 : before, missing != 0);
 	}
@@ -442,18 +487,23 @@ static __always_inline void block_want(struct run *run, const struct block_key *
 /* Whether the code at pc is what the block was made of. */
 static __always_inline int code_compare(struct run *run, const struct run_block *block, __u64 pc)
 {
-	__u64 *now = (__u64 *)run->code, *then = (__u64 *)block->code, differ = 0;
-	__u32 length = block->length;
+	__u32 length = block->length, offset = pc & (WINDOW_SIZE - 1);
+	struct window *window;
+	__u64 hash;
 
 	if (length > UOP_CODE_MAX)
 		return UOP_END_BAD_BLOCK;
-	for (int i = 0; i < UOP_CODE_MAX / 8; i++)
-		now[i] = 0;
-	if (length && code_read(run, pc, run->code, length))
-		return UOP_END_CODE_UNREADABLE;
-	for (int i = 0; i < UOP_CODE_MAX / 8; i++)
-		differ |= now[i] ^ then[i];
-	return differ ? UOP_END_BLOCK_STALE : 0;
+	if (offset + length > WINDOW_SIZE) {
+		if (!length || code_read(run, pc, run->code, length))
+			return UOP_END_CODE_UNREADABLE;
+		hash = run_code_hash(run->code, length);
+	} else {
+		window = window_at(run, pc);
+		if (window->missing)
+			return UOP_END_CODE_UNREADABLE;
+		hash = run_code_hash(window->data + offset, length);
+	}
+	return hash == block->code_hash ? 0 : UOP_END_BLOCK_STALE;
 }
 
 static __always_inline int block_enter(struct run *run)
@@ -605,6 +655,8 @@ static __always_inline void segments_begin(struct task_struct *task, struct run 
 
 static __always_inline void state_begin(struct run *run, __u64 pc)
 {
+	__u64 generation = run->in_kernel ? KERNEL_GENERATION : run->process.generation;
+
 	run->state.pc = pc;
 	run->state.flags = (__u32)run->record.rflags;
 	run->state.flags_known = UOP_TRACKED;
@@ -613,7 +665,9 @@ static __always_inline void state_begin(struct run *run, __u64 pc)
 	run->state.again = 0;
 	run->state.misses = 0;
 	run->serial++;
-	run->mapping_size = 0;
+	if (run->mapping_generation != generation)
+		run->mapping_size = 0;
+	run->mapping_generation = generation;
 	run->count = 0;
 	run->begun = 0;
 	run->log_count = 0;

@@ -469,6 +469,7 @@ static int suffix_publish(struct sampler *sampler, const struct block_key *key,
 			  const struct uop_block *block, uint32_t serial, unsigned next)
 {
 	unsigned at = block->uops[next].at;
+	uint8_t code[UOP_CODE_MAX + 8] = { 0 };
 	struct block_key from = { .address = key->address + at, .module = key->module };
 	struct run_block row = {
 		.serial = serial,
@@ -479,7 +480,8 @@ static int suffix_publish(struct sampler *sampler, const struct block_key *key,
 		.at = (wire_u16)at,
 	};
 
-	memcpy(row.code, block->code + at, row.length);
+	memcpy(code, block->code + at, row.length);
+	row.code_hash = run_code_hash(code, row.length);
 	if (!bpf_map__update_elem(sampler->skeleton->maps.blocks, &from, sizeof(from), &row,
 				  sizeof(row), BPF_ANY))
 		return 0;
