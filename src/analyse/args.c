@@ -250,8 +250,7 @@ static void argument_fill(struct sites *sites, struct cell *row, const struct ca
 	if (parameter) {
 		row[G_NAME] = cell_text_or_unset(parameter->name);
 		row[G_TYPE] = cell_text_or_unset(parameter->type);
-		row[G_WHAT] = cell_text(
-			table_own(table, mem_printf("%s %s", parameter->type, parameter->name)));
+		row[G_WHAT] = cell_text(parameter_text(table, parameter));
 	} else {
 		row[G_WHAT] = cell_text(table_own(table, mem_printf("arg%u", argument->number)));
 	}

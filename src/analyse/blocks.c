@@ -8,7 +8,8 @@
  * jumps, calls and returns, and behind a branch that is nearly always taken. Lists are read again for the rows shown.
  *
  *  1. Every instruction of a block but nops has a note whose most common value has at least the share asked for.
- *  2. At least two instructions of a block are invariant by more than their own text.
+ *  2. At least two instructions of a block compute or store something that is invariant by more than their own text, and
+ *     those at its ends are not trivial.
  *  3. Blocks do not overlap.
  */
 #include <stdlib.h>
@@ -21,12 +22,16 @@
 
 enum { BLOCK_MIN = 2 };
 
+/* The share that the most common value must have with 95 % certainty: of one value alone nothing follows. */
+#define SURE_SHARE 0.5
+
 struct note {
 	uint32_t symbol;
 	uint32_t location;
 	uint64_t address;
 	size_t place; /* for sites_seek() */
 	double share; /* of the most common value */
+	bool sure; /* that it is common at all */
 	uint64_t total;
 	uint64_t value; /* that value */
 	enum capture_source source;
@@ -36,6 +41,7 @@ struct note {
 struct member {
 	size_t note;
 	uint64_t self;
+	bool trivial;
 };
 
 struct block {
@@ -50,8 +56,7 @@ struct blocks {
 	ARRAY(struct note) notes; /* by symbol, address, the best first */
 	ARRAY(struct member) members;
 	ARRAY(struct block) items;
-	struct block open; /* count 0: none */
-	unsigned open_invariant; /* of its members, by more than their text */
+	size_t open; /* the first member of the block that is being made */
 };
 
 static int note_order(const void *left, const void *right)
@@ -83,6 +88,7 @@ static void note_add(struct blocks *blocks, const struct site *site, size_t plac
 		.address = profile->locations[site->location].address,
 		.place = place,
 		.share = site_top(site).best,
+		.sure = site_top(site).low >= SURE_SHARE,
 		.total = site->total,
 	};
 	struct hotlist_value value;
@@ -123,14 +129,39 @@ static void samples_collect(struct blocks *blocks)
 		blocks->samples[profile->stacks[i].location] += forest->own[i];
 }
 
+/* What the members with the given numbers make, without trivial ones at the ends; false: no block. */
+static bool block_make(const struct blocks *blocks, size_t first, size_t end, struct block *ret)
+{
+	const struct member *members = blocks->members.items;
+	struct block block = {};
+	unsigned computed = 0;
+
+	while (first < end && members[first].trivial)
+		first++;
+	while (first < end && members[end - 1].trivial)
+		end--;
+	block.first = first;
+	block.count = end - first;
+	for (; first < end; first++) {
+		const struct note *note = &blocks->notes.items[members[first].note];
+
+		block.self += members[first].self;
+		block.total += note->total;
+		computed += !members[first].trivial && note->source != CAPTURE_TAKEN;
+	}
+	*ret = block;
+	return computed >= BLOCK_MIN;
+}
+
 static void block_close(struct blocks *blocks)
 {
-	if (blocks->open_invariant >= BLOCK_MIN)
-		*array_push(&blocks->items) = blocks->open;
+	struct block block;
+
+	if (block_make(blocks, blocks->open, blocks->members.count, &block))
+		*array_push(&blocks->items) = block;
 	else
-		blocks->members.count -= blocks->open.count;
-	blocks->open = (struct block){ .first = blocks->members.count };
-	blocks->open_invariant = 0;
+		blocks->members.count = blocks->open;
+	blocks->open = blocks->members.count;
 }
 
 /* The first of the notes of an instruction that has the wanted sort; NULL: none. */
@@ -148,22 +179,19 @@ static void instruction_take(struct blocks *blocks, const struct instruction *in
 	bool branch = instruction->valid &&
 		      instruction->decoded.meta.category == ZYDIS_CATEGORY_COND_BR;
 	const struct note *note = note_find(notes, count, branch);
-	struct member *member;
 
 	if (instruction_is_nop(instruction))
 		return;
-	if (!note || instruction_leaves(instruction) ||
+	if (!note || !note->sure || instruction_leaves(instruction) ||
 	    note->share < blocks->sites.request->min_invariance) {
 		block_close(blocks);
 		return;
 	}
-	member = array_push(&blocks->members);
-	*member = (struct member){ (size_t)(note - blocks->notes.items),
-				   blocks->samples[note->location] };
-	blocks->open.count++;
-	blocks->open.self += member->self;
-	blocks->open.total += note->total;
-	blocks->open_invariant += !instruction_is_trivial(instruction, note->source);
+	*array_push(&blocks->members) = (struct member){
+		.note = (size_t)(note - blocks->notes.items),
+		.self = blocks->samples[note->location],
+		.trivial = instruction_is_trivial(instruction, note->source),
+	};
 	if (branch && note->value)
 		block_close(blocks);
 }

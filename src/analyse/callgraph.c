@@ -514,7 +514,7 @@ int view_callgraph(const struct profile *profile, const struct view_request *req
 				      : table_create("callgraph", graph_columns, G_COLUMNS);
 	struct graph graph = {};
 
-	table->group_column = request->by_callsite ? S_STANZA : G_STANZA;
+	table->group_column = request->by_callsite ? -1 : G_STANZA;
 	table_totals_set(table, profile, forest->selected);
 	graph_init(&graph, forest);
 	if (request->by_callsite)

@@ -145,6 +145,13 @@ const char *instruction_register(const struct instruction *in, enum capture_sour
 	return operand && is_register(operand) ? ZydisRegisterGetString(operand->reg.value) : NULL;
 }
 
+bool instruction_is_memory(const struct instruction *in, enum capture_source source)
+{
+	const ZydisDecodedOperand *operand = in->valid ? source_operand(in, source) : NULL;
+
+	return operand && is_memory(operand);
+}
+
 static bool is_scalar_float(const struct instruction *in, const ZydisDecodedOperand *operand)
 {
 	const char *name = ZydisMnemonicGetString(in->decoded.mnemonic);

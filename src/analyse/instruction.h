@@ -26,6 +26,8 @@ size_t instruction_length(const struct instruction *instruction);
 
 /* The register that holds the value of the source, "eax"; NULL: it is in none. */
 const char *instruction_register(const struct instruction *instruction, enum capture_source source);
+/* Whether the value of the source is in memory, before or after the instruction. */
+bool instruction_is_memory(const struct instruction *instruction, enum capture_source source);
 /* Whether the value of the source is a floating-point number, and of how many bits: 32, 64, 0 no. */
 unsigned instruction_float_width(const struct instruction *instruction, enum capture_source source);
 /* Whether the value of the source is a byte in a wider register, perhaps a character. */

@@ -112,10 +112,10 @@ static void argument_fill(struct sites *sites, struct cell *row, const struct si
 	const struct profile_parameter *parameter = parameter_find(
 		sites->profile, location_function(sites->profile, site->location), number);
 	struct table *table = sites->table;
-	char *what = parameter ? mem_printf("argument %s %s", parameter->type, parameter->name)
-			       : mem_printf("argument %u", number);
+	const char *text = parameter ? parameter_text(table, parameter)
+				     : table_own(table, mem_printf("%u", number));
 
-	row[I_WHAT] = cell_text(table_own(table, what));
+	row[I_WHAT] = cell_text(table_own(table, mem_printf("argument %s", text)));
 	row[I_ARGUMENT] = cell_integer(number);
 	if (parameter)
 		row[I_NAME] = cell_text_or_unset(parameter->name);
@@ -151,7 +151,9 @@ static void row_fill(struct sites *sites, struct cell *row, const struct site *s
 	row[I_RUNS] = cell_number(site->runs);
 	row[I_DISTINCT] = cell_number(site->list.count);
 	site_place_fill(&row[I_AT], profile, site->location);
-	row[I_WHERE] = cell_text(site_place_text(table, profile, site->location));
+	row[I_WHERE] =
+		cell_text(view_titled_text(table, site_place_text(table, profile, site->location),
+					   row[I_AT + PLACE_MODULE].text));
 	row[I_PLACE] = site_line_cell(table, &row[I_AT]);
 	if (site->caller && sites->request->by_caller) {
 		row[I_FROM] = cell_text(site_place_text(table, profile, site->caller));

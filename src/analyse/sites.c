@@ -454,10 +454,13 @@ const char *site_label(struct sites *sites, const struct site *site,
 	const char *item = sites->items[site->item].text;
 	enum capture_source source;
 
-	if (!name)
+	if (!site_source(sites, site, &source) || !instruction)
 		return item;
-	if (site_source(sites, site, &source) &&
-	    (source == CAPTURE_RESULT || source == CAPTURE_STORED))
+	if (!name)
+		return source == CAPTURE_RESULT && instruction_is_memory(instruction, source)
+			       ? "memory"
+			       : item;
+	if (source == CAPTURE_RESULT || source == CAPTURE_STORED)
 		return name;
 	return table_own(sites->table, mem_printf("%s %s", item, name));
 }

@@ -81,7 +81,6 @@ static void value_row_add(struct sites *sites, const struct site *site)
 	row[V_TOTAL] = cell_number(site->total);
 	row[V_SHARE] = cell_real(share_of(site->runs, table->runs.seen));
 	row[V_ITEM] = cell_text(sites->items[site->item].text);
-	row[V_WHERE] = cell_text(site_place_text(table, profile, site->location));
 	if (site->caller) {
 		row[V_FROM] = cell_text(site_place_text(table, profile, site->caller));
 		site_caller_fill(&row[V_CALLER], profile, site->caller);
@@ -92,6 +91,9 @@ static void value_row_add(struct sites *sites, const struct site *site)
 	row[V_DISTINCT] = cell_number(site->list.count);
 	row[V_WIDTH] = cell_integer(site->width);
 	site_place_fill(&row[V_PLACE], profile, site->location);
+	row[V_WHERE] =
+		cell_text(view_titled_text(table, site_place_text(table, profile, site->location),
+					   row[V_PLACE + PLACE_MODULE].text));
 	moments_fill(table, row, &site->moments);
 	row[V_VALUES] = site_cell(sites, site, code ? &instruction : NULL,
 				  site_register(sites, site, code ? &instruction : NULL));

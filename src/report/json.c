@@ -77,8 +77,10 @@ static void cell_put(struct strbuf *buf, const struct cell *cell, enum column_ki
 		break;
 	case COLUMN_SHARE:
 	case COLUMN_DELTA:
-	case COLUMN_REAL:
 		strbuf_printf(buf, "%.12g", isfinite(cell->real) ? cell->real : 0.0);
+		break;
+	case COLUMN_REAL:
+		strbuf_printf(buf, "%.17g", isfinite(cell->real) ? cell->real : 0.0);
 		break;
 	case COLUMN_BOOL:
 		strbuf_puts(buf, cell->number ? "true" : "false");

@@ -62,10 +62,24 @@ static void count_put(struct strbuf *buf, uint64_t count)
 	}
 }
 
+/* In percentage points. */
+static double share_error(const struct common_value *value)
+{
+	return fmax(value->high - value->share, value->share - value->low) * 100;
+}
+
+/* Where the error is larger than the share, the value may be as rare as any other. */
+static bool is_significant(const struct common_value *value)
+{
+	double error = share_error(value);
+
+	return error <= ERROR_SHOWN || error < value->share * 100;
+}
+
 /* "62.1%"; where the error is large "62±8%", so that nobody builds on the digits. */
 static void share_put(struct strbuf *buf, const struct common_value *value, bool utf8)
 {
-	double error = fmax(value->high - value->share, value->share - value->low) * 100;
+	double error = share_error(value);
 
 	if (error > ERROR_SHOWN)
 		strbuf_printf(buf, "%.0f%s%.0f%%", value->share * 100, utf8 ? "\u00b1" : "+-",
@@ -77,21 +91,25 @@ static void share_put(struct strbuf *buf, const struct common_value *value, bool
 /* "eax: (62.1% 4) (20.0% 1) ..."; returns the width. */
 static size_t values_put(struct strbuf *buf, const struct common_values *values, bool utf8)
 {
-	size_t before = buf->length;
+	size_t before = buf->length, shown = 0;
 
 	if (values->label) {
 		utf8_escape(buf, values->label);
 		strbuf_puts(buf, ": ");
 	}
-	for (size_t i = 0; i < values->shown; i++) {
-		strbuf_puts(buf, i ? " (" : "(");
-		share_put(buf, &values->items[i], utf8);
+	for (; shown < values->shown && is_significant(&values->items[shown]); shown++) {
+		strbuf_putc(buf, '(');
+		share_put(buf, &values->items[shown], utf8);
 		strbuf_putc(buf, ' ');
-		utf8_escape(buf, values->items[i].text);
-		strbuf_putc(buf, ')');
+		utf8_escape(buf, values->items[shown].text);
+		strbuf_puts(buf, ") ");
 	}
-	if (values->shown < values->count)
-		strbuf_puts(buf, values->shown ? " ..." : "...");
+	if (!shown)
+		strbuf_puts(buf, "various");
+	else if (shown < values->count)
+		strbuf_puts(buf, "...");
+	else
+		buf->text[--buf->length] = '\0';
 	return utf8_width(strbuf_text(buf) + before);
 }
 

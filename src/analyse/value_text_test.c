@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What people see of values, and what views know about instructions. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "analyse/fixture.h"
+#include "analyse/instruction.h"
+#include "analyse/value_text.h"
+
+static const struct {
+	enum value_kind kind;
+	unsigned width;
+	uint64_t value;
+	const char *text;
+} texts[] = {
+	{ VALUE_PLAIN, 32, 4, "4" },
+	{ VALUE_PLAIN, 64, 999999, "999999" },
+	{ VALUE_PLAIN, 64, 1000000, "0xf4240" },
+	{ VALUE_PLAIN, 32, UINT32_MAX, "-1" },
+	{ VALUE_PLAIN, 64, UINT32_MAX, "0xffffffff" },
+	{ VALUE_PLAIN, 64, UINT64_MAX - 4095, "-4096" },
+	{ VALUE_PLAIN, 64, UINT64_MAX - 4096, "0xffffffffffffefff" },
+	{ VALUE_PLAIN, 16, 0xffff, "-1" },
+	{ VALUE_PLAIN, 16, 0x8000, "32768" },
+	{ VALUE_PLAIN, 8, 0xff, "255" },
+	{ VALUE_PLAIN, 8, 'A', "65 'A'" },
+	{ VALUE_PLAIN, 8, '\'', "39 '\\''" },
+	{ VALUE_PLAIN, 8, '\n', "10" },
+	{ VALUE_PLAIN, 32, 'A', "65" },
+	{ VALUE_PLAIN, 8, 0x1241, "65 'A'" },
+	{ VALUE_PLAIN, 1, 1, "1" },
+	{ VALUE_PLAIN, 64, 0x555555556010, "0x555555556010 table+0x10" },
+	{ VALUE_PLAIN, 32, 0x555555556010, "0x55556010" },
+	{ VALUE_SIGNED, 32, 0xfffffffd, "-3" },
+	{ VALUE_SIGNED, 64, 0xfffffffd, "4294967293" },
+	{ VALUE_SIGNED, 32, 0xdead000000000007, "7" },
+	{ VALUE_SIGNED, 64, UINT64_C(1) << 63, "-9223372036854775808" },
+	{ VALUE_UNSIGNED, 8, 200, "200" },
+	{ VALUE_UNSIGNED, 64, UINT64_MAX, "0xffffffffffffffff" },
+	{ VALUE_POINTER, 64, 0, "NULL" },
+	{ VALUE_POINTER, 64, 0x555555555100, "0x555555555100 fib" },
+	{ VALUE_POINTER, 64, 0x7ffe00001000, "0x7ffe00001000 [stack]" },
+	{ VALUE_POINTER, 64, 0x1234, "0x1234" },
+	{ VALUE_BOOL, 8, 1, "true" },
+	{ VALUE_BOOL, 8, 0x100, "false" },
+	{ VALUE_BOOL, 8, 2, "2" },
+	{ VALUE_CHAR, 8, 'z', "122 'z'" },
+	{ VALUE_FLOAT, 64, 0x3fe0000000000000, "0.5" },
+	{ VALUE_FLOAT, 64, 0x4008000000000000, "3.0" },
+	{ VALUE_FLOAT, 64, 0x3fb999999999999a, "0.1" },
+	{ VALUE_FLOAT, 64, 0x404c735894000000, "56.90114068984985" },
+	{ VALUE_FLOAT, 64, 0x7ff0000000000000, "inf" },
+	{ VALUE_FLOAT, 32, 0x3dcccccd, "0.1" },
+	{ VALUE_FLOAT, 32, 0xbf800000, "-1.0" },
+	{ VALUE_FLOAT, 64, 1, "5e-324" },
+	{ VALUE_TAKEN, 1, 0, "no" },
+	{ VALUE_TAKEN, 1, 1, "yes" },
+	{ VALUE_BUCKET, 64, 0, "0" },
+	{ VALUE_BUCKET, 64, 1, "1" },
+	{ VALUE_BUCKET, 64, 4, "8..15" },
+	{ VALUE_BUCKET, 64, 65, "65" },
+	{ VALUE_PLAIN, 0, 5, "5" },
+	{ VALUE_SIGNED, 200, 5, "5" },
+};
+
+static void values_read_as_a_person_would_want(void **state)
+{
+	struct fixture fixture;
+	const struct profile *profile = fixture_values(&fixture);
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		struct strbuf buf = {};
+
+		value_text(profile, (struct value_type){ texts[i].kind, texts[i].width },
+			   texts[i].value, &buf);
+		assert_string_equal(strbuf_text(&buf), texts[i].text);
+		strbuf_deinit(&buf);
+	}
+	fixture_deinit(&fixture);
+}
+
+static void parameters_have_types(void **state)
+{
+	static const struct {
+		const char *encoding;
+		unsigned size;
+		enum value_kind kind;
+		unsigned width;
+	} cases[] = {
+		{ "signed", 4, VALUE_SIGNED, 32 },   { "unsigned", 2, VALUE_UNSIGNED, 16 },
+		{ "pointer", 8, VALUE_POINTER, 64 }, { "bool", 1, VALUE_BOOL, 8 },
+		{ "char", 1, VALUE_CHAR, 8 },	     { "enum", 4, VALUE_SIGNED, 32 },
+		{ "float", 4, VALUE_FLOAT, 32 },     { "nonsense", 4, VALUE_PLAIN, 32 },
+		{ "signed", 0, VALUE_SIGNED, 64 },   { "signed", 4000000000, VALUE_SIGNED, 64 },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct value_type type = value_type_of_parameter(&(struct profile_parameter){
+			.encoding = cases[i].encoding, .size = cases[i].size });
+
+		assert_int_equal(type.kind, cases[i].kind);
+		assert_int_equal(type.width, cases[i].width);
+	}
+}
+
+#define CODE(...) .code = { __VA_ARGS__ }, .size = sizeof((uint8_t[]){ __VA_ARGS__ })
+
+/* By the assembler; register, width of a floating-point number, and what the text says itself. */
+static const struct {
+	uint8_t code[12];
+	size_t size;
+	enum capture_source source;
+	const char *name;
+	unsigned width;
+	bool trivial;
+} sources[] = {
+	/* mov ecx, [rdi+8]; add eax, ebx; cmp esi, 3; cmp byte [rdi], 3; mul rcx */
+	{ CODE(0x8b, 0x4f, 0x08), CAPTURE_RESULT, "ecx" },
+	{ CODE(0x01, 0xd8), CAPTURE_RESULT, "eax" },
+	{ CODE(0x01, 0xd8), CAPTURE_OPERAND1, "eax" },
+	{ CODE(0x01, 0xd8), CAPTURE_OPERAND2, "ebx" },
+	{ CODE(0x83, 0xfe, 0x03), CAPTURE_RESULT, "esi" },
+	{ CODE(0x83, 0xfe, 0x03), CAPTURE_OPERAND2, NULL, .trivial = true },
+	{ CODE(0x80, 0x3f, 0x03), CAPTURE_RESULT, NULL },
+	{ CODE(0x48, 0xf7, 0xe1), CAPTURE_RESULT, "rax" },
+	/* mov eax, 5; xor eax, eax; xor eax, ebx; mov dword [rdi], 7; mov [rdi], eax; add [rdi], eax */
+	{ CODE(0xb8, 5, 0, 0, 0), CAPTURE_RESULT, "eax", .trivial = true },
+	{ CODE(0x31, 0xc0), CAPTURE_RESULT, "eax", .trivial = true },
+	{ CODE(0x31, 0xd8), CAPTURE_RESULT, "eax" },
+	{ CODE(0xc7, 0x07, 7, 0, 0, 0), CAPTURE_STORED, NULL, .trivial = true },
+	{ CODE(0x89, 0x07), CAPTURE_STORED, "eax" },
+	{ CODE(0x01, 0x07), CAPTURE_STORED, NULL },
+	/* lea rax, [rip+16]; lea rax, [rsp+8]; lea rax, [rdi+8]; lea rax, [rsp+rcx]; sub rsp, 8; mov rax, [rip+16] */
+	{ CODE(0x48, 0x8d, 0x05, 16, 0, 0, 0), CAPTURE_RESULT, "rax", .trivial = true },
+	{ CODE(0x48, 0x8d, 0x44, 0x24, 0x08), CAPTURE_RESULT, "rax", .trivial = true },
+	{ CODE(0x48, 0x8d, 0x47, 0x08), CAPTURE_RESULT, "rax" },
+	{ CODE(0x48, 0x8d, 0x04, 0x0c), CAPTURE_RESULT, "rax" },
+	{ CODE(0x48, 0x83, 0xec, 0x08), CAPTURE_RESULT, "rsp", .trivial = true },
+	{ CODE(0x48, 0x8b, 0x05, 16, 0, 0, 0), CAPTURE_RESULT, "rax" },
+	/* push rbx; pop rbx; ret; call rax; call 0x5; jmp [rip+16]; call [rip+16] */
+	{ CODE(0x53), CAPTURE_STORED, "rbx", .trivial = true },
+	{ CODE(0x5b), CAPTURE_RESULT, "rbx", .trivial = true },
+	{ CODE(0xc3), CAPTURE_TARGET, NULL, .trivial = true },
+	{ CODE(0xff, 0xd0), CAPTURE_TARGET, "rax" },
+	{ CODE(0xff, 0xd0), CAPTURE_STORED, NULL, .trivial = true },
+	{ CODE(0xff, 0x25, 16, 0, 0, 0), CAPTURE_TARGET, NULL, .trivial = true },
+	{ CODE(0xff, 0x15, 16, 0, 0, 0), CAPTURE_TARGET, NULL },
+	/* movsd xmm0, [rdx]; movss [rdx], xmm1; mulsd xmm0, [rdx]; movq xmm0, [rdx]; movaps xmm0, [rdx]; movsd (string) */
+	{ CODE(0xf2, 0x0f, 0x10, 0x02), CAPTURE_LOADED, "xmm0", 64 },
+	{ CODE(0xf2, 0x0f, 0x10, 0x02), CAPTURE_RESULT, "xmm0", 64 },
+	{ CODE(0xf2, 0x0f, 0x10, 0x02), CAPTURE_ADDRESS, NULL, 0 },
+	{ CODE(0xf3, 0x0f, 0x11, 0x0a), CAPTURE_STORED, "xmm1", 32 },
+	{ CODE(0xf2, 0x0f, 0x59, 0x02), CAPTURE_LOADED, NULL, 64 },
+	{ CODE(0xf3, 0x0f, 0x7e, 0x02), CAPTURE_LOADED, "xmm0", 0 },
+	{ CODE(0x0f, 0x28, 0x02), CAPTURE_LOADED, "xmm0", 0 },
+	{ CODE(0xa5), CAPTURE_LOADED, NULL, 0 },
+	/* cvtsi2sd xmm0, [rdx]; no instruction */
+	{ CODE(0xf2, 0x0f, 0x2a, 0x02), CAPTURE_LOADED, NULL, 0 },
+	{ CODE(0x06), CAPTURE_RESULT, NULL, 0 },
+};
+
+static void instructions_say_where_values_are(void **state)
+{
+	for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+		struct instruction in;
+		const char *name;
+
+		instruction_decode(sources[i].code, sources[i].size, 0, &in);
+		name = instruction_register(&in, sources[i].source);
+		assert_string_equal(name ? name : "-", sources[i].name ? sources[i].name : "-");
+		assert_int_equal(instruction_float_width(&in, sources[i].source), sources[i].width);
+		assert_int_equal(instruction_is_trivial(&in, sources[i].source),
+				 sources[i].trivial);
+	}
+}
+
+struct code {
+	const uint8_t *bytes;
+	size_t size;
+	unsigned asked;
+};
+
+static int code_get(void *ctx, uint32_t symbol, void **ret, size_t *ret_size)
+{
+	struct code *code = ctx;
+
+	code->asked++;
+	if (!code->size)
+		return -1;
+	*ret = mem_dup(code->bytes, code->size);
+	*ret_size = code->size;
+	return 0;
+}
+
+static int arguments_of(const uint8_t *bytes, size_t size)
+{
+	struct code code = { bytes, size };
+	struct fixture fixture;
+	struct code_cache cache;
+	int used;
+
+	code_cache_init(&cache, fixture_demo(&fixture), &(struct code_source){ code_get, &code });
+	used = code_cache_arguments(&cache, 1);
+	assert_int_equal(code_cache_arguments(&cache, 1), used);
+	assert_int_equal(code.asked, 1);
+	code_cache_deinit(&cache);
+	fixture_deinit(&fixture);
+	return used;
+}
+
+static void arguments_are_what_is_read_before_written(void **state)
+{
+	/* mov eax, [rdi+rcx]; xor esi, esi; add edx, esi; call rax; mov eax, r8d */
+	static const uint8_t reads[] = { 0x8b, 0x04, 0x0f, 0x31, 0xf6, 0x01,
+					 0xf2, 0xff, 0xd0, 0x44, 0x89, 0xc0 };
+	/* mov rdi, rsi; endbr64; test dl, dl; nop [rcx]; mov r9d, 1; lea r9, [r8] */
+	static const uint8_t writes[] = { 0x48, 0x89, 0xf7, 0xf3, 0x0f, 0x1e, 0xfa,
+					  0x84, 0xd2, 0x0f, 0x1f, 0x01, 0x41, 0xb9,
+					  1,	0,    0,    0,	  0x4d, 0x8d, 0x08 };
+
+	assert_int_equal(arguments_of(reads, sizeof(reads)), 1 << 0 | 1 << 2 | 1 << 3);
+	assert_int_equal(arguments_of(writes, sizeof(writes)), 1 << 1 | 1 << 2 | 1 << 4);
+	assert_int_equal(arguments_of(fixture_poly, FIXTURE_POLY_SIZE), 1 << 0 | 1 << 1 | 1 << 2);
+	assert_int_equal(arguments_of(NULL, 0), -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(values_read_as_a_person_would_want),
+		cmocka_unit_test(parameters_have_types),
+		cmocka_unit_test(instructions_say_where_values_are),
+		cmocka_unit_test(arguments_are_what_is_read_before_written),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
