@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "isa/lift.h"
 
 enum {
 	OVERLAY_MAX = 512, /* words */
@@ -588,6 +589,24 @@ static int run_tell(const struct replay *replay, replay_fn *fn, void *ctx)
 	return err;
 }
 
+/* Of the instruction that the run ended in, if it ended in one. */
+static unsigned end_mnemonic(const struct replay *replay)
+{
+	const struct uop_block *block;
+	const struct uop *last;
+
+	if (!replay->translation || !replay->state.next)
+		return 0;
+	block = replay->translation->block;
+	last = &block->uops[replay->state.next - 1];
+	/* The instruction that a block gives up at is not part of its code. */
+	if (last->op == UOP_OP_GIVE_UP)
+		return UOP_GIVE_UP_MNEMONIC(last->imm);
+	return last->at < block->length
+		       ? lift_mnemonic_of(block->code + last->at, block->length - last->at)
+		       : 0;
+}
+
 static bool is_where_kernel_was(const struct replay *replay)
 {
 	const struct run_record *run = replay->run;
@@ -608,13 +627,6 @@ int replay_run(struct replay *replay, const struct run_record *run, replay_fn *f
 	if (end != 1 + run->end || !is_where_kernel_was(replay))
 		return -EBADMSG;
 	ret->end = run->end;
-	ret->mnemonic = 0;
-	if (replay->translation) {
-		const struct uop_block *block = replay->translation->block;
-		uint32_t last = replay->state.next ? replay->state.next - 1 : 0;
-
-		if (block->uops[last].op == UOP_OP_GIVE_UP)
-			ret->mnemonic = UOP_GIVE_UP_MNEMONIC(block->uops[last].imm);
-	}
+	ret->mnemonic = run->end ? end_mnemonic(replay) : 0;
 	return run_tell(replay, fn, ctx);
 }

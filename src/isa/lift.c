@@ -358,6 +358,17 @@ void lift_block(const void *code, size_t size, uint64_t pc, struct uop_block *re
 	}
 }
 
+unsigned lift_mnemonic_of(const void *code, size_t size)
+{
+	ZydisDecoder decoder;
+	ZydisDecodedInstruction insn;
+
+	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	if (ZYAN_FAILED(ZydisDecoderDecodeInstruction(&decoder, NULL, code, size, &insn)))
+		return 0;
+	return insn.mnemonic;
+}
+
 const char *lift_mnemonic(unsigned mnemonic)
 {
 	const char *name = ZydisMnemonicGetString(mnemonic);

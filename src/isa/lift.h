@@ -13,5 +13,7 @@
  */
 void lift_block(const void *code, size_t size, uint64_t pc, struct uop_block *ret);
 
-/* The name of a mnemonic that GIVE_UP carries; never NULL. */
+/* The mnemonic of the instruction that the bytes begin with; 0 if they are none. */
+unsigned lift_mnemonic_of(const void *code, size_t size);
+/* The name of a mnemonic; never NULL. */
 const char *lift_mnemonic(unsigned mnemonic);
