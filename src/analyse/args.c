@@ -14,6 +14,9 @@
 #include "analyse/views.h"
 #include "base/mem.h"
 
+/* Functions entered less often are not shown to people: whatever came by once is always the most common. */
+enum { ENTRIES_MIN = 4 };
+
 /* Of the most common value, surely: below it, a register that may or may not be an argument is taken for noise. */
 #define NOISE_SHARE 0.05
 
@@ -278,6 +281,11 @@ static bool callee_rows_add(struct arguments *arguments, const struct callee *ca
 	return !first;
 }
 
+static bool callee_is_rare(const struct sites *sites, const struct callee *callee)
+{
+	return sites->request->people && callee->entries < ENTRIES_MIN;
+}
+
 static void rows_add(struct arguments *arguments)
 {
 	const struct view_request *request = arguments->sites.request;
@@ -287,6 +295,7 @@ static void rows_add(struct arguments *arguments)
 	array_each(&arguments->callees, callee) {
 		if ((request->limit && shown >= request->limit) ||
 		    share_of(callee->self, table->totals.seen) < request->min_share ||
+		    callee_is_rare(&arguments->sites, callee) ||
 		    !callee_rows_add(arguments, callee))
 			table->omitted++;
 		else

@@ -173,6 +173,11 @@ static const struct note *note_find(const struct note *notes, size_t count, bool
 	return NULL;
 }
 
+static bool note_is_invariant(const struct blocks *blocks, const struct note *note)
+{
+	return note->sure && note->share >= blocks->sites.request->min_invariance;
+}
+
 static void instruction_take(struct blocks *blocks, const struct instruction *instruction,
 			     const struct note *notes, size_t count)
 {
@@ -182,8 +187,7 @@ static void instruction_take(struct blocks *blocks, const struct instruction *in
 
 	if (instruction_is_nop(instruction))
 		return;
-	if (!note || !note->sure || instruction_leaves(instruction) ||
-	    note->share < blocks->sites.request->min_invariance) {
+	if (!note || !note_is_invariant(blocks, note) || instruction_leaves(instruction)) {
 		block_close(blocks);
 		return;
 	}
@@ -194,6 +198,19 @@ static void instruction_take(struct blocks *blocks, const struct instruction *in
 	};
 	if (branch && note->value)
 		block_close(blocks);
+}
+
+/* Finding the code of a function takes long; most have nothing to make a block of. */
+static bool function_is_hopeless(const struct blocks *blocks, size_t first, size_t end)
+{
+	unsigned computed = 0;
+
+	for (; first < end; first++) {
+		const struct note *note = &blocks->notes.items[first];
+
+		computed += note->source != CAPTURE_TAKEN && note_is_invariant(blocks, note);
+	}
+	return computed < BLOCK_MIN;
 }
 
 static void function_take(struct blocks *blocks, size_t first, size_t end)
@@ -246,7 +263,8 @@ static void blocks_find(struct blocks *blocks)
 		for (end = first + 1; end < count && notes[end].symbol == notes[first].symbol;
 		     end++)
 			;
-		function_take(blocks, first, end);
+		if (!function_is_hopeless(blocks, first, end))
+			function_take(blocks, first, end);
 	}
 	if (blocks->items.count)
 		qsort(blocks->items.items, blocks->items.count, sizeof(struct block), block_order);

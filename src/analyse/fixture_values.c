@@ -149,6 +149,7 @@ static const struct {
 	{ POLY, CALL_A, ARG3, USER, 64, 200, { { 0, 200 } } },
 	{ PARSE, 0, ARG0, USER, 64, 100, { { 1, 60 }, { 2, 40 } } },
 	{ PARSE, 0, ARG2, USER, 64, 100, { { 9, 100 } } },
+	{ SYSCALL, 0, ARG0, KERNEL, 64, 3, { { 1, 3 } } },
 	{ SYSCALL, 0, RESULT, KERNEL, 64, 75, { { UINT64_MAX - 10, 50 }, { 0, 25 } } },
 };
 

@@ -82,16 +82,20 @@ static bool item_is_default(const struct sites *sites, uint32_t item)
 					      source != CAPTURE_TAKEN && source != CAPTURE_ADDRESS);
 }
 
+/* Without types and without code nobody knows; then only who names the item gets to see it. */
 static bool argument_is_real(struct sites *sites, const struct site *site, unsigned number)
 {
 	uint32_t symbol = location_function(sites->profile, site->location);
 	int used;
 
+	if (sites->request->items.count)
+		return true;
+
 	for (unsigned i = 0; i < CAPTURE_ARGS; i++)
 		if (symbol && parameter_find(sites->profile, symbol, i))
 			return parameter_find(sites->profile, symbol, number);
 	used = code_cache_arguments(&sites->code, symbol);
-	return used < 0 || used >> number & 1;
+	return used >= 0 && used >> number & 1;
 }
 
 static bool site_is_trivial(struct sites *sites, const struct site *site,

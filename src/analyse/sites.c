@@ -507,9 +507,11 @@ void site_caller_fill(struct cell *cells, const struct profile *profile, uint32_
 
 struct cell site_line_cell(struct table *table, const struct cell *cells)
 {
-	if (!cells[PLACE_FILE].set)
+	const char *file = cells[PLACE_FILE].set ? cells[PLACE_FILE].text : NULL, *slash;
+	uint32_t line = cells[PLACE_LINE].set ? (uint32_t)cells[PLACE_LINE].integer : 0;
+
+	if (!file)
 		return (struct cell){};
-	return cell_text(
-		view_place_text(table, cells[PLACE_FILE].text,
-				cells[PLACE_LINE].set ? (uint32_t)cells[PLACE_LINE].integer : 0));
+	slash = strrchr(file, '/');
+	return cell_text(view_place_text(table, slash ? slash + 1 : file, line));
 }

@@ -116,7 +116,7 @@ enum { CALLER_ADDRESS, CALLER_SYMBOL, CALLER_FILE, CALLER_LINE, CALLER_COLUMNS }
 /* cells: those of the first column. */
 void site_place_fill(struct cell *cells, const struct profile *profile, uint32_t location);
 void site_caller_fill(struct cell *cells, const struct profile *profile, uint32_t location);
-/* "dir/file.c:12" of cells that are filled, owned by the table; unset without a file. */
+/* "file.c:12" of cells that are filled, owned by the table; unset without a file. */
 struct cell site_line_cell(struct table *table, const struct cell *cells);
 
 /* "numchanges+0x54", owned by the table. */

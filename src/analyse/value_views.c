@@ -99,25 +99,64 @@ static void value_row_add(struct sites *sites, const struct site *site)
 				  site_register(sites, site, code ? &instruction : NULL));
 }
 
+/* Rows cost more than lists, because their code has to be found: the lists are read first, then those shown again. */
+struct value_note {
+	uint64_t total;
+	size_t place; /* for sites_seek() */
+};
+
+static int value_note_order(const void *left, const void *right)
+{
+	const struct value_note *a = left, *b = right;
+
+	if (a->total != b->total)
+		return a->total < b->total ? 1 : -1;
+	return (a->place > b->place) - (a->place < b->place);
+}
+
+static void value_rows_add(struct sites *sites)
+{
+	const struct view_request *request = sites->request;
+	struct table *table = sites->table;
+	ARRAY(struct value_note) notes = {};
+	size_t place = sites_tell(sites), limit, unreadable;
+	struct site site;
+
+	for (; sites_next(sites, SITE_ROW, &site); place = sites_tell(sites)) {
+		if (share_of(site.runs, table->runs.seen) < request->min_share)
+			table->omitted++;
+		else
+			*array_push(&notes) = (struct value_note){ site.total, place };
+		site_deinit(&site);
+	}
+	if (notes.count)
+		qsort(notes.items, notes.count, sizeof(*notes.items), value_note_order);
+	limit = request->limit && !request->sort && request->limit < notes.count ? request->limit
+										 : notes.count;
+	table->omitted += notes.count - limit;
+	unreadable = table->unreadable;
+	for (size_t i = 0; i < limit; i++) {
+		sites_seek(sites, notes.items[i].place);
+		if (!sites_next(sites, SITE_ROW, &site))
+			continue;
+		value_row_add(sites, &site);
+		site_deinit(&site);
+	}
+	table->unreadable = unreadable;
+	array_deinit(&notes);
+}
+
 int view_values(const struct profile *profile, const struct view_request *request,
 		struct table **ret)
 {
 	struct table *table = table_create("values", value_columns, V_COLUMNS);
 	struct sites sites;
-	struct site site;
 
 	table_totals_set(table, profile, profile->kept);
 	table_runs_set(table, profile);
 	sites_init(&sites, profile, request, table);
-	while (sites_next(&sites, SITE_ROW, &site)) {
-		if (share_of(site.runs, table->runs.seen) < request->min_share)
-			table->omitted++;
-		else
-			value_row_add(&sites, &site);
-		site_deinit(&site);
-	}
+	value_rows_add(&sites);
 	sites_deinit(&sites);
-	table_sort(table, V_TOTAL);
 	*ret = table;
 	return 0;
 }

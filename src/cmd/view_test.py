@@ -389,7 +389,7 @@ class Values(unittest.TestCase):
 
     def test_arguments(self):
         got = {(row["symbol"], row["argument"]): row for row in self.view("args")}
-        self.assertEqual(len(got), 7)
+        self.assertEqual(len(got), 8)
         degree = got["poly", 1]
         self.assertEqual((degree["name"], degree["type"], degree["self"], degree["total"]),
                          ("degree", "int", 100, 300))
