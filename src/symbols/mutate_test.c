@@ -25,11 +25,13 @@ enum { VARIANTS = 700, ADDRESSES = 5 };
 
 static const char source[] =
 	"volatile int sink;\n"
+	"struct pair { int a[2]; const struct pair *(*next)(struct pair *, ...); };\n"
 	"static inline __attribute__((always_inline)) int leaf(int x) { return sink += x; }\n"
 	"static inline __attribute__((always_inline)) int mid(int x) { return leaf(x) * leaf(2 * "
 	"x); }\n"
-	"__attribute__((noinline)) int work(int x) { return x ? mid(x) + mid(sink) : 1; }\n"
-	"int main(int argc, char **argv) { return work(argc) + work(argc + 1); }\n";
+	"__attribute__((noinline)) int work(int x, struct pair *p, struct pair q) { return x ? "
+	"mid(x) + mid(sink) : 1; }\n"
+	"int main(int argc, char **argv) { return work(argc, 0, (struct pair){}); }\n";
 
 struct image {
 	uint8_t *bytes;
@@ -121,14 +123,20 @@ static bool variant_ask(const struct image *variant)
 {
 	AUTO(close_fd) int fd = fixture_memory(variant->bytes, variant->size);
 	AUTO(symbols_destroy_auto) struct symbols *symbols = NULL;
+	struct symbol_parameter parameters[SYMBOL_PARAMETERS_MAX];
 	struct symbol_answer answer;
 	struct build_id id;
 	uint8_t code[64];
+	size_t count = 0;
 	bool any = false;
 
 	elf_build_id(fd, &id);
 	if (symbols_open(fd, "variant", &symbols) < 0)
 		return false;
+	if (symbols_parameters(symbols, variant->first, parameters, &count) == 0)
+		for (size_t i = 0; i < count; i++)
+			assert_true(parameters[i].argument < SYMBOL_PARAMETERS_MAX &&
+				    parameters[i].name && parameters[i].type);
 	for (int i = 0; i < ADDRESSES; i++) {
 		uint64_t address = variant->first + dice(i ? 1 << (4 * i) : 1);
 

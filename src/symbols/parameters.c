@@ -7,8 +7,8 @@
  * as passing.c says for each type.
  *
  * Compilers change functions that nobody else calls: parameters vanish or move. GCC gives such a copy another name,
- * which the caller looks at. Clang does not always say so, but then where it says that a parameter is found when the
- * function begins (DW_AT_location) is another register than the one that is its by the rules.
+ * which the caller looks at. Clang does not, but says where each parameter is when the function begins
+ * (DW_AT_location): in another register than the one that is its by the rules, or nowhere.
  *
  * 1. No answer rather than a wrong one: what is unsure ends the list; a contradiction empties it.
  */
@@ -31,6 +31,9 @@ enum {
 	DWARF_XMM15 = 32,
 };
 
+/* Where a parameter is when its function begins, if in no register. */
+enum { TOLD_NOWHERE = -2, TOLD_ELSEWHERE = -1 };
+
 /* DWARF's numbers of rdi, rsi, rdx, rcx, r8, r9. */
 static const uint8_t register_numbers[SYMBOL_PARAMETERS_MAX] = { 5, 4, 1, 2, 8, 9 };
 
@@ -43,6 +46,7 @@ struct reading {
 	struct list listed, own; /* of the origin; of the instance, which has the locations */
 	uint64_t pc;
 	bool cpp;
+	bool private; /* the compiler may have changed it without saying so */
 	unsigned int integers, floats; /* registers taken */
 	struct symbol_parameter *found;
 	size_t found_count;
@@ -61,11 +65,11 @@ static void reading_deinit(struct reading *reading)
 	array_deinit(&reading->own.items);
 }
 
-/* The parameters that a template got as one pack lie one level deeper. */
-static void list_fill(struct list *list, Dwarf_Die *function, bool in_pack)
+/* The parameters that a template got as one pack lie one level deeper, without names. */
+static void list_fill(struct list *list, Dwarf_Die *parent, bool in_pack)
 {
 	Dwarf_Die die;
-	bool more = dwarf_child(function, &die) == 0;
+	bool more = dwarf_child(parent, &die) == 0;
 
 	for (; more && list->items.count < LISTED_MAX; more = dwarf_siblingof(&die, &die) == 0) {
 		int tag = dwarf_tag(&die);
@@ -116,6 +120,21 @@ static bool convention_usual(Dwarf_Die *function)
 	return dwarf_formudata(&attribute, &convention) == 0 && convention == DW_CC_normal;
 }
 
+/* Nobody outside of the unit calls it, and it was not compiled by GCC. */
+static bool is_private(Dwarf_Die *function)
+{
+	Dwarf_Attribute attribute;
+	const char *producer = NULL;
+	Dwarf_Die unit;
+
+	if (dwarf_attr_integrate(function, DW_AT_external, &attribute))
+		return false;
+	if (dwarf_diecu(function, &unit, NULL, NULL) &&
+	    dwarf_attr(&unit, DW_AT_producer, &attribute))
+		producer = dwarf_formstring(&attribute);
+	return !producer || strncmp(producer, "GNU ", 4) != 0;
+}
+
 /* The function's own parameter that is an instance of the listed one; without an origin they are the same. */
 static Dwarf_Die *own_of(struct reading *reading, const Dwarf_Die *listed)
 {
@@ -130,7 +149,7 @@ static Dwarf_Die *own_of(struct reading *reading, const Dwarf_Die *listed)
 	return NULL;
 }
 
-/* The register that holds it when the function begins, by DWARF; -1: not said, or no register. */
+/* DWARF's number of the register that holds it when the function begins, or TOLD_. */
 static int register_told(struct reading *reading, Dwarf_Die *own)
 {
 	Dwarf_Attribute attribute;
@@ -140,10 +159,10 @@ static int register_told(struct reading *reading, Dwarf_Die *own)
 	if (!own || !dwarf_attr(own, DW_AT_location, &attribute) ||
 	    dwarf_getlocation_addr(&attribute, reading->pc, &operations, &count, 1) <= 0 ||
 	    count == 0)
-		return -1;
+		return TOLD_NOWHERE;
 	if (operations[0].atom >= DW_OP_reg0 && operations[0].atom <= DW_OP_reg31)
 		return operations[0].atom - DW_OP_reg0;
-	return operations[0].atom == DW_OP_regx ? (int)operations[0].number : -1;
+	return operations[0].atom == DW_OP_regx ? (int)operations[0].number : TOLD_ELSEWHERE;
 }
 
 /* Registers that are not for arguments are where a value is kept later on. */
@@ -224,10 +243,10 @@ static enum symbol_encoding encoding_of(Dwarf_Die *type, const struct passing *p
 }
 
 /* Of a value in two parts the second one is called "name+8". */
-static void part_found(struct reading *reading, Dwarf_Die *die, Dwarf_Die *type,
+static void part_found(struct reading *reading, Dwarf_Die *listed, Dwarf_Die *type,
 		       const struct passing *passing, unsigned int part)
 {
-	const char *name = dwarf_diename(die);
+	const char *name = dwarf_diename(listed);
 	AUTO(free_ptr) char *text = mem_printf(part ? "%s+8" : "%s", name ? name : "");
 	uint64_t size = passing->reference ? 8 : passing->size - 8 * part;
 
@@ -242,7 +261,7 @@ static void part_found(struct reading *reading, Dwarf_Die *die, Dwarf_Die *type,
 }
 
 /* The whole value goes into registers, or none of it does. */
-static int value_place(struct reading *reading, Dwarf_Die *die, Dwarf_Die *type,
+static int value_place(struct reading *reading, Dwarf_Die *listed, Dwarf_Die *type,
 		       const struct passing *passing)
 {
 	unsigned int integers = passing_integers(passing);
@@ -251,15 +270,17 @@ static int value_place(struct reading *reading, Dwarf_Die *die, Dwarf_Die *type,
 	int expected = fits && passing->classes[0] == PASSING_INTEGER && !passing->reference
 			       ? register_numbers[reading->integers]
 			       : -1;
+	int told = register_told(reading, own_of(reading, listed));
 
-	if (passing_unsure(passing) || (integers && floats && reading->floats > FLOATS_MAX))
-		return -ENODATA;
-	if (contradicts(register_told(reading, own_of(reading, die)), expected))
+	if (contradicts(told, expected))
 		return -ENOENT;
+	if (passing_unsure(passing) || (reading->private && told == TOLD_NOWHERE) ||
+	    (integers && floats && reading->floats > FLOATS_MAX))
+		return -ENODATA;
 	reading->floats += 2 * floats;
 	for (unsigned int part = 0; fits && part < 2; part++)
 		if (passing->classes[part] == PASSING_INTEGER)
-			part_found(reading, die, type, passing, part);
+			part_found(reading, listed, type, passing, part);
 	return 0;
 }
 
@@ -333,7 +354,12 @@ int parameters_read(struct parameters *parameters, Dwarf_Die *function, uint64_t
 {
 	struct symbol_parameter found[SYMBOL_PARAMETERS_MAX];
 	AUTO(reading_deinit)
-	struct reading reading = { .parameters = parameters, .pc = pc, .found = found };
+	struct reading reading = {
+		.parameters = parameters,
+		.pc = pc,
+		.private = is_private(function),
+		.found = found,
+	};
 	int err = convention_usual(function) ? lists_make(&reading, function) : -ENOENT;
 
 	err = err ? err : result_place(&reading, function);

@@ -500,6 +500,99 @@ static void assembly_without_sizes_is_named(void **state)
 	nothing_known("asm", first + 100);
 }
 
+/* Oracle: nm. Asked for inside of each object. */
+static void objects_agree_with_nm(const char *path, const char *flags, size_t at_least)
+{
+	AUTO(symbols_destroy_auto) struct symbols *symbols = symbols_of(path);
+	AUTO(close_file)
+	FILE *output = fixture_output("nm %s -nS --defined-only --without-symbol-versions %s",
+				      flags, path);
+	size_t checked = 0, same = 0, named = 0;
+	char line[4096], name[4096], type;
+	unsigned long start, size;
+
+	while (fixture_line(output, line, sizeof(line))) {
+		struct symbol_answer answer;
+
+		if (sscanf(line, "%lx %lx %c %4095s", &start, &size, &type, name) != 4 ||
+		    !strchr("bBdDrRuVv", type) || strstr(line, "_thread_") || !size)
+			continue;
+		if (symbols_resolve(symbols, start + size / 2, &answer) < 0 || !answer.data ||
+		    answer.frame_count != 1 || answer.frames[0].line)
+			fail_msg("%s: %s is no object", path, line);
+		checked++;
+		same += answer.address == start && answer.size == size;
+		named += strcmp(answer.frames[0].linkage, name) == 0;
+	}
+	assert_true(checked >= at_least);
+	/* There are objects inside of others, and aliases. */
+	assert_true(same >= checked - checked / 20);
+	assert_true(named >= checked / 2);
+}
+
+static void objects_have_names(void **state)
+{
+	AUTO(symbols_destroy_auto) struct symbols *symbols = NULL;
+	AUTO(close_file) FILE *output = NULL;
+	struct symbol_answer answer;
+	unsigned long start, size;
+	uint64_t sink;
+	char line[512];
+
+	fixture_write("prog.c", c_source);
+	fixture_run("gcc -g -O2 -o prog prog.c");
+	objects_agree_with_nm("prog", "", 3);
+	objects_agree_with_nm("/lib/x86_64-linux-gnu/libc.so.6", "-D", 50);
+	output = fixture_output(
+		"nm prog | sed -n 's/ B sink$//p'; readelf -SW prog | sed -nE "
+		"'s/.* \\.bss +NOBITS +([0-9a-f]+) [0-9a-f]+ ([0-9a-f]+).*/\\1 \\2/p'");
+	assert_non_null(fixture_line(output, line, sizeof(line)));
+	sink = strtoull(line, NULL, 16);
+	assert_non_null(fixture_line(output, line, sizeof(line)));
+	assert_int_equal(sscanf(line, "%lx %lx", &start, &size), 2);
+	resolves("prog", sink + 1, "sink", false);
+	/* Without symbols there is still the section. */
+	fixture_run("strip prog");
+	symbols = symbols_of("prog");
+	assert_int_equal(symbols_resolve(symbols, sink, &answer), 0);
+	assert_string_equal(answer.frames[0].name, "[.bss]");
+	assert_true(answer.data);
+	assert_int_equal(answer.address, start);
+	assert_int_equal(answer.size, size);
+	assert_int_equal(symbols_resolve(symbols, start + size + 0x10000, &answer), -ENOENT);
+}
+
+/* Each answer of many is the one that the address alone gets. */
+static void many_are_answered_like_one(void **state)
+{
+	AUTO(symbols_destroy_auto) struct symbols *many = NULL;
+	AUTO(symbols_destroy_auto) struct symbols *one = NULL;
+	struct symbol_answer answers[SYMBOLS_BATCH_MAX], answer;
+	uint64_t addresses[SYMBOLS_BATCH_MAX], start;
+	size_t known = 0;
+
+	fixture_write("prog.c", c_source);
+	fixture_run("gcc -g -O2 -o prog prog.c");
+	start = address_of("prog", "hidden") - 200;
+	many = symbols_of("prog");
+	one = symbols_of("prog");
+	for (size_t i = 0; i < SYMBOLS_BATCH_MAX; i++)
+		addresses[i] = start + i * 7 % SYMBOLS_BATCH_MAX;
+	symbols_resolve_many(many, addresses, SYMBOLS_BATCH_MAX, answers);
+	for (size_t i = 0; i < SYMBOLS_BATCH_MAX; i++) {
+		int err = symbols_resolve(one, addresses[i], &answer);
+
+		assert_int_equal(err ? 0 : answer.frame_count, answers[i].frame_count);
+		known += !err;
+		for (size_t frame = 0; !err && frame < answer.frame_count; frame++) {
+			assert_string_equal(answer.frames[frame].linkage,
+					    answers[i].frames[frame].linkage);
+			assert_int_equal(answer.frames[frame].line, answers[i].frames[frame].line);
+		}
+	}
+	assert_true(known > SYMBOLS_BATCH_MAX / 2);
+}
+
 static void code_is_what_objcopy_extracts(void **state)
 {
 	AUTO(symbols_destroy_auto) struct symbols *symbols = NULL;
@@ -685,6 +778,8 @@ int main(void)
 		cmocka_unit_test(real_files_agree_with_nm),
 		cmocka_unit_test(stubs_have_names),
 		cmocka_unit_test(assembly_without_sizes_is_named),
+		cmocka_unit_test(objects_have_names),
+		cmocka_unit_test(many_are_answered_like_one),
 		cmocka_unit_test(code_is_what_objcopy_extracts),
 		cmocka_unit_test(build_id_agrees_with_readelf),
 		cmocka_unit_test(vdso_is_read_from_memory),

@@ -119,10 +119,28 @@ static const char *keyword_of(int tag)
 	}
 }
 
+/* GCC's names of the basic types, as programmers write them. */
+static const char *name_short(const char *name)
+{
+	static const char *const names[][2] = {
+		{ "short int", "short" },
+		{ "short unsigned int", "unsigned short" },
+		{ "long int", "long" },
+		{ "long unsigned int", "unsigned long" },
+		{ "long long int", "long long" },
+		{ "long long unsigned int", "unsigned long long" },
+	};
+
+	for (size_t i = 0; name && i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(name, names[i][0]) == 0)
+			return names[i][1];
+	return name;
+}
+
 static void name_print(struct printer *printer, Dwarf_Die *type, const char *declarator,
 		       struct strbuf *ret)
 {
-	const char *name = type ? dwarf_diename(type) : "void";
+	const char *name = type ? name_short(dwarf_diename(type)) : "void";
 
 	if (type && (!printer->cpp || !name))
 		strbuf_puts(ret, keyword_of(dwarf_tag(type)));
@@ -185,6 +203,11 @@ static void qualified_print(struct printer *printer, Dwarf_Die *type, const char
 		text = mem_printf(*declarator ? " %s %s" : " %s%s", word, declarator);
 		type_print(printer, target, text, ret);
 		return;
+	}
+	/* "const" first, whichever the compiler took first. */
+	if (tag == DW_TAG_const_type && dwarf_tag(type) == DW_TAG_volatile_type) {
+		strbuf_puts(ret, "const ");
+		target = target_of(target, &storage);
 	}
 	strbuf_printf(ret, "%s ", word);
 	type_print(printer, target, declarator, ret);
