@@ -181,8 +181,11 @@ unsigned instruction_float_width(const struct instruction *in, enum capture_sour
 
 bool instruction_is_byte(const struct instruction *in, enum capture_source source)
 {
-	return in->valid && source == CAPTURE_RESULT &&
-	       in->decoded.mnemonic == ZYDIS_MNEMONIC_MOVZX && in->operands[1].size == 8;
+	const ZydisDecodedOperand *operand = in->valid ? source_operand(in, source) : NULL;
+
+	if (in->valid && source == CAPTURE_RESULT && in->decoded.mnemonic == ZYDIS_MNEMONIC_MOVZX)
+		operand = &in->operands[1];
+	return operand && !is_constant(operand) && operand->size == 8;
 }
 
 static bool is_stack_pointer(ZydisRegister reg)
@@ -244,7 +247,7 @@ bool instruction_is_trivial(const struct instruction *in, enum capture_source so
 		return true;
 	if (source == CAPTURE_RESULT && is_move(in))
 		return operand_find(in, in->decoded.operand_count_visible, is_constant, 0);
-	return source == CAPTURE_RESULT && (is_clearing(in) || is_fixed_address(in));
+	return source != CAPTURE_TARGET && (is_clearing(in) || is_fixed_address(in));
 }
 
 bool instruction_leaves(const struct instruction *in)

@@ -30,7 +30,7 @@ const char *instruction_register(const struct instruction *instruction, enum cap
 bool instruction_is_memory(const struct instruction *instruction, enum capture_source source);
 /* Whether the value of the source is a floating-point number, and of how many bits: 32, 64, 0 no. */
 unsigned instruction_float_width(const struct instruction *instruction, enum capture_source source);
-/* Whether the value of the source is a byte in a wider register, perhaps a character. */
+/* Whether the value of the source is a byte, perhaps a character, even if it was captured wider. */
 bool instruction_is_byte(const struct instruction *instruction, enum capture_source source);
 /*
  * Whether the instruction's text already says what the value is, or the value is the stack's business: constants, the

@@ -342,7 +342,10 @@ static struct value_type source_type(const struct profile *profile, const struct
 	case CAPTURE_TARGET:
 	case CAPTURE_CALLER:
 	case CAPTURE_USERSITE:
+	case CAPTURE_GOAL1 ... CAPTURE_GOAL3:
 		return (struct value_type){ VALUE_POINTER, width };
+	case CAPTURE_PATH:
+		return (struct value_type){ VALUE_PATH, width };
 	case CAPTURE_TAKEN:
 		return (struct value_type){ VALUE_TAKEN, width };
 	case CAPTURE_ARG0 ... CAPTURE_ARG5:

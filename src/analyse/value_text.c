@@ -158,6 +158,17 @@ static void bucket_put(uint64_t value, struct strbuf *buf)
 	unsigned_put(high, buf);
 }
 
+/* "TNN": taken, not taken, not taken. */
+static void path_put(uint64_t value, struct strbuf *buf)
+{
+	unsigned branches = value ? WORD_BITS - 1 - (unsigned)__builtin_clzll(value) : 0;
+
+	if (!branches)
+		strbuf_puts(buf, "no branch");
+	while (branches--)
+		strbuf_putc(buf, value >> branches & 1 ? 'T' : 'N');
+}
+
 /* 0 and 1 by their names; anything else is no such thing. */
 static void choice_put(uint64_t value, const char *const names[2], struct strbuf *buf)
 {
@@ -205,6 +216,9 @@ void value_text(const struct profile *profile, struct value_type type, uint64_t 
 		break;
 	case VALUE_BUCKET:
 		bucket_put(low, buf);
+		break;
+	case VALUE_PATH:
+		path_put(low, buf);
 		break;
 	}
 }

@@ -17,6 +17,7 @@ enum value_kind {
 	VALUE_FLOAT, /* of 32 or 64 bits */
 	VALUE_TAKEN, /* of a conditional branch */
 	VALUE_BUCKET, /* of a histogram: number of the bucket */
+	VALUE_PATH, /* directions of branches in their order, behind a bit that is 1 */
 };
 
 struct value_type {

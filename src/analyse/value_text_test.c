@@ -64,6 +64,10 @@ static const struct {
 	{ VALUE_BUCKET, 64, 1, "1" },
 	{ VALUE_BUCKET, 64, 4, "8..15" },
 	{ VALUE_BUCKET, 64, 65, "65" },
+	{ VALUE_PATH, 64, 0, "no branch" },
+	{ VALUE_PATH, 64, 1, "no branch" },
+	{ VALUE_PATH, 64, 0xc, "TNN" },
+	{ VALUE_PATH, 64, 0x9, "NNT" },
 	{ VALUE_PLAIN, 0, 5, "5" },
 	{ VALUE_SIGNED, 200, 5, "5" },
 };
@@ -131,6 +135,7 @@ static const struct {
 	/* mov eax, 5; xor eax, eax; xor eax, ebx; mov dword [rdi], 7; mov [rdi], eax; add [rdi], eax */
 	{ CODE(0xb8, 5, 0, 0, 0), CAPTURE_RESULT, "eax", .trivial = true },
 	{ CODE(0x31, 0xc0), CAPTURE_RESULT, "eax", .trivial = true },
+	{ CODE(0x31, 0xc0), CAPTURE_OPERAND1, "eax", .trivial = true },
 	{ CODE(0x31, 0xd8), CAPTURE_RESULT, "eax" },
 	{ CODE(0xc7, 0x07, 7, 0, 0, 0), CAPTURE_STORED, NULL, .trivial = true },
 	{ CODE(0x89, 0x07), CAPTURE_STORED, "eax" },
@@ -176,6 +181,29 @@ static void instructions_say_where_values_are(void **state)
 		assert_int_equal(instruction_float_width(&in, sources[i].source), sources[i].width);
 		assert_int_equal(instruction_is_trivial(&in, sources[i].source),
 				 sources[i].trivial);
+	}
+}
+
+static void bytes_are_told_from_words(void **state)
+{
+	static const struct {
+		uint8_t code[4];
+		enum capture_source source;
+		bool byte;
+	} cases[] = {
+		/* movzx eax, [rdi]; movsx ecx, cl; cmp [rdi], al; movzx eax, word [rdi]; cmp esi, 3 */
+		{ { 0x0f, 0xb6, 0x07 }, CAPTURE_RESULT, true },
+		{ { 0x0f, 0xbe, 0xc9 }, CAPTURE_OPERAND1, true },
+		{ { 0x0f, 0xbe, 0xc9 }, CAPTURE_RESULT, false },
+		{ { 0x38, 0x07 }, CAPTURE_RESULT, true },
+		{ { 0x0f, 0xb7, 0x07 }, CAPTURE_RESULT, false },
+		{ { 0x83, 0xfe, 0x03 }, CAPTURE_OPERAND2, false },
+	};
+	struct instruction in;
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		instruction_decode(cases[i].code, sizeof(cases[i].code), 0, &in);
+		assert_int_equal(instruction_is_byte(&in, cases[i].source), cases[i].byte);
 	}
 }
 
@@ -235,6 +263,7 @@ int main(void)
 		cmocka_unit_test(values_read_as_a_person_would_want),
 		cmocka_unit_test(parameters_have_types),
 		cmocka_unit_test(instructions_say_where_values_are),
+		cmocka_unit_test(bytes_are_told_from_words),
 		cmocka_unit_test(arguments_are_what_is_read_before_written),
 	};
 

@@ -405,6 +405,22 @@ static void damaged_lists_are_counted(void **state)
 	fixture_deinit(&fixture);
 }
 
+static void assert_shares_are_shares(const struct table *table)
+{
+	int column = table_column(table, "values");
+
+	for (size_t i = 0; column >= 0 && i < table->row_count; i++) {
+		const struct cell *cell = &table_row(table, i)[column];
+
+		for (size_t j = 0; cell->set && j < cell->values->count; j++) {
+			const struct common_value *value = &cell->values->items[j];
+
+			assert_true(value->low >= 0 && value->low <= value->share);
+			assert_true(value->share <= value->high && value->high <= 1);
+		}
+	}
+}
+
 /* Changes a few bytes of lists, items and rows; whatever they then say, the views must get through. */
 static void any_profile_gives_views(void **state)
 {
@@ -438,6 +454,7 @@ static void any_profile_gives_views(void **state)
 					    .by_caller = view->takes &
 							 (round % 2 ? 0 : VIEW_TAKES_BY_CALLER) });
 
+			assert_shares_are_shares(table);
 			unreadable += table->unreadable;
 			rows += table->row_count;
 			table_destroy(table);
