@@ -40,6 +40,16 @@ void objects_sections(struct objects *objects, Elf *elf)
 		symtab_border(&objects->table, header.sh_addr);
 		symtab_border(&objects->table, header.sh_addr + header.sh_size);
 	}
+	symtab_finish(&objects->sections);
+}
+
+/* Linker warnings are objects at address 0 in sections that are not loaded. */
+static bool is_loaded(const struct objects *objects, uint64_t address)
+{
+	struct symtab_hit section;
+
+	return objects->sections.entries.count == 0 ||
+	       symtab_find(&objects->sections, address, &section);
 }
 
 /* A label without type and size is one end of something more often than its beginning: "_edata", "__bss_start". */
@@ -48,7 +58,8 @@ void objects_add(struct objects *objects, const GElf_Sym *symbol, enum symtab_ra
 {
 	unsigned int type = GELF_ST_TYPE(symbol->st_info);
 
-	if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS)
+	if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS ||
+	    !is_loaded(objects, address))
 		return;
 	if (type != STT_OBJECT && type != STT_COMMON && !(type == STT_NOTYPE && symbol->st_size))
 		return;
@@ -61,7 +72,6 @@ void objects_add(struct objects *objects, const GElf_Sym *symbol, enum symtab_ra
 void objects_finish(struct objects *objects)
 {
 	symtab_finish(&objects->table);
-	symtab_finish(&objects->sections);
 }
 
 bool objects_find(const struct objects *objects, uint64_t address, struct symtab_hit *ret)

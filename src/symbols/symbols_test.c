@@ -500,6 +500,9 @@ static void assembly_without_sizes_is_named(void **state)
 	nothing_known("asm", first + 100);
 }
 
+/* Below are offsets of thread-local variables. */
+enum { FIRST_ADDRESS = 0x1000 };
+
 /* Oracle: nm. Asked for inside of each object. */
 static void objects_agree_with_nm(const char *path, const char *flags, size_t at_least)
 {
@@ -515,7 +518,7 @@ static void objects_agree_with_nm(const char *path, const char *flags, size_t at
 		struct symbol_answer answer;
 
 		if (sscanf(line, "%lx %lx %c %4095s", &start, &size, &type, name) != 4 ||
-		    !strchr("bBdDrRuVv", type) || strstr(line, "_thread_") || !size)
+		    !strchr("bBdDrRuVv", type) || !size || start < FIRST_ADDRESS)
 			continue;
 		if (symbols_resolve(symbols, start + size / 2, &answer) < 0 || !answer.data ||
 		    answer.frame_count != 1 || answer.frames[0].line)
@@ -525,8 +528,8 @@ static void objects_agree_with_nm(const char *path, const char *flags, size_t at
 		named += strcmp(answer.frames[0].linkage, name) == 0;
 	}
 	assert_true(checked >= at_least);
-	/* There are objects inside of others, and aliases. */
-	assert_true(same >= checked - checked / 20);
+	/* There are aliases, some of them with another size. */
+	assert_true(same >= checked - checked / 5);
 	assert_true(named >= checked / 2);
 }
 
@@ -560,6 +563,7 @@ static void objects_have_names(void **state)
 	assert_int_equal(answer.address, start);
 	assert_int_equal(answer.size, size);
 	assert_int_equal(symbols_resolve(symbols, start + size + 0x10000, &answer), -ENOENT);
+	nothing_known("/lib/x86_64-linux-gnu/libc.so.6", 0x10);
 }
 
 /* Each answer of many is the one that the address alone gets. */
