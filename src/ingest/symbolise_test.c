@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,6 +38,11 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
+	char old[sizeof(path) + 4];
+
+	/* Each test's profile replaces the one before. */
+	snprintf(old, sizeof(old), "%s.old", path);
+	unlink(old);
 	return unlink(path);
 }
 
