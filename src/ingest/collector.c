@@ -39,6 +39,7 @@
 #include "ingest/loadmap.h"
 #include "ingest/locations.h"
 #include "ingest/perfring.h"
+#include "ingest/pointers.h"
 #include "ingest/procfs.h"
 #include "ingest/publisher.h"
 #include "ingest/samples.h"
@@ -67,8 +68,9 @@ struct collector {
 	struct loadmap *loadmap;
 	struct locations *locations;
 	struct samples *samples;
-	struct blocks *blocks; /* this and values: NULL if no values are taken */
+	struct blocks *blocks; /* this and the next two: NULL if no values are taken */
 	struct values *values;
+	struct pointers *pointers;
 	struct sampler *sampler; /* NULL without BPF */
 	struct publisher *publisher; /* NULL without BPF */
 	struct perfring *ring;
@@ -99,6 +101,7 @@ static void collector_deinit(struct collector *collector)
 	publisher_destroy(collector->publisher);
 	values_destroy(collector->values);
 	blocks_destroy(collector->blocks);
+	pointers_destroy(collector->pointers);
 	sampler_destroy(collector->sampler);
 	perfring_destroy(collector->ring);
 	recheck_destroy(collector->recheck);
@@ -568,6 +571,7 @@ static int values_start(struct collector *collector)
 		.capture = wanted->capture,
 		.list = wanted->list,
 		.max_sites = wanted->max_sites,
+		.pointers = collector->pointers,
 	};
 
 	blocks_create(collector->sampler, collector->loadmap, &collector->blocks);
@@ -600,7 +604,11 @@ static int sampler_start(struct collector *collector)
 
 	if (err)
 		return err;
-	publisher_create(collector->sampler, collector->loadmap, &collector->publisher);
+	if (options->values.capture)
+		pointers_create(collector->loadmap, collector->locations, collector->store,
+				&collector->pointers);
+	publisher_create(collector->sampler, collector->loadmap, collector->pointers,
+			 &collector->publisher);
 	if (options->values.capture)
 		err = values_start(collector);
 	if (err)
@@ -880,6 +888,13 @@ static int wait_until(struct collector *collector, uint64_t time)
 	return 0;
 }
 
+static int on_rechecked(void *ctx, struct loadmap_process *process)
+{
+	struct collector *collector = ctx;
+
+	return collector->publisher ? publisher_look(collector->publisher, process) : 0;
+}
+
 static int collector_loop(struct collector *collector)
 {
 	uint64_t next = clock_monotonic();
@@ -902,7 +917,7 @@ static int collector_loop(struct collector *collector)
 			err = values_store(collector);
 		err = err ? err : totals_store(collector);
 		if (!err && rounds % (2 * ROUNDS_PER_COMMIT) == 0)
-			err = recheck_run(collector->recheck);
+			err = recheck_run(collector->recheck, on_rechecked, collector);
 	}
 	return err;
 }
@@ -919,6 +934,21 @@ static int module_fd(void *ctx, const struct store_module *row)
 		return symbolise_open_path(NULL, row);
 	fd = fcntl(module->fd, F_DUPFD_CLOEXEC, 3);
 	return fd < 0 ? -errno : fd;
+}
+
+/* The kernel's, as it runs. */
+static size_t module_code(void *ctx, const struct store_module *module, uint64_t address, void *ret,
+			  size_t size)
+{
+	struct collector *collector = ctx;
+	size_t got = 0, step = 1;
+
+	if (module->kind != MODULE_KERNEL || !collector->sampler)
+		return 0;
+	for (; got < size && step; got += step)
+		step = sampler_kernel_text(collector->sampler, address + got, (char *)ret + got,
+					   size - got);
+	return got;
 }
 
 static void runs_unread_count(struct collector *collector)
@@ -947,6 +977,14 @@ static void unread_count(struct collector *collector)
 		runs_unread_count(collector);
 }
 
+static int names_find(struct collector *collector)
+{
+	const struct symbolise_sources sources = { module_fd, module_code, collector };
+	int err = collector->values ? values_name(collector->values) : 0;
+
+	return err ? err : symbolise_from(collector->store, &sources);
+}
+
 static int collector_finish(struct collector *collector)
 {
 	int err = 0;
@@ -963,7 +1001,7 @@ static int collector_finish(struct collector *collector)
 	err = err ? err : loadmap_finish(collector->loadmap);
 	err = err ? err : totals_store(collector);
 	progress_end(collector);
-	err = err ? err : symbolise(collector->store, module_fd, collector);
+	err = err ? err : names_find(collector);
 	return err ? err : store_finish(collector->store);
 }
 

@@ -27,6 +27,7 @@ struct loadmap_module {
 	bool deleted;
 	int fd; /* open file, or memfd for the vdso; -1: could not be opened */
 	uint64_t base; /* lowest PT_LOAD p_vaddr, page-aligned down */
+	uint64_t end; /* highest PT_LOAD p_vaddr + p_memsz; 0 where that is not known */
 	struct unwind_table table; /* empty until loadmap_module_table() */
 	bool table_loaded;
 	uint32_t first_row; /* for the publisher of tables: place in the rows map */

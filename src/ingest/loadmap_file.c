@@ -207,6 +207,7 @@ static bool program_header_read(int fd, const Elf64_Ehdr *header, size_t index, 
 		.p_offset = small.p_offset,
 		.p_vaddr = small.p_vaddr,
 		.p_filesz = small.p_filesz,
+		.p_memsz = small.p_memsz,
 	};
 	return true;
 }
@@ -253,7 +254,7 @@ static void notes_read(int fd, const Elf64_Phdr *segment, struct build_id *ret)
 static void segments_read(int fd, const Elf64_Ehdr *header, struct loadmap_file *ret)
 {
 	ARRAY(struct loadmap_segment) segments = {};
-	uint64_t lowest = UINT64_MAX;
+	uint64_t lowest = UINT64_MAX, end;
 
 	for (size_t i = 0; i < header->e_phnum && i < PROGRAM_HEADERS_MAX; i++) {
 		Elf64_Phdr segment;
@@ -271,6 +272,9 @@ static void segments_read(int fd, const Elf64_Ehdr *header, struct loadmap_file 
 			.executable = segment.p_flags & PF_X,
 		};
 		lowest = segment.p_vaddr < lowest ? segment.p_vaddr : lowest;
+		if (!__builtin_add_overflow(segment.p_vaddr, segment.p_memsz, &end) &&
+		    end > ret->end)
+			ret->end = end;
 	}
 	ret->segments = segments.items;
 	ret->segment_count = segments.count;

@@ -23,6 +23,7 @@ struct loadmap_file {
 	struct loadmap_segment *segments; /* PT_LOAD; heap */
 	size_t segment_count;
 	uint64_t base; /* lowest p_vaddr, page-aligned down */
+	uint64_t end; /* highest p_vaddr + p_memsz */
 };
 
 /*

@@ -149,6 +149,7 @@ static void entry_take_file(struct loadmap *map, struct loadmap_entry *entry,
 	entry->file = *file;
 	entry->module.fd = file->fd;
 	entry->module.base = file->base;
+	entry->module.end = file->end;
 	entry->module.build_id = file->build_id;
 	map->fds_open++;
 }

@@ -229,8 +229,8 @@ static void path_unescape(char *path)
 	*to = '\0';
 }
 
-/* "start-end perms offset major:minor inode      path"; false: not executable, or not a mapping. */
-static bool mapping_parse(char *line, struct event_mmap *ret)
+/* "start-end perms offset major:minor inode      path"; false: not a mapping. */
+static bool mapping_parse(char *line, struct event_mmap *ret, bool *ret_executable)
 {
 	unsigned long start, end, offset, inode;
 	unsigned int major, minor;
@@ -240,9 +240,10 @@ static bool mapping_parse(char *line, struct event_mmap *ret)
 	if (sscanf(line, "%lx-%lx %7s %lx %x:%x %lu %n", &start, &end, perms, &offset, &major,
 		   &minor, &inode, &path) < 7)
 		return false;
-	if (strlen(perms) < 4 || perms[2] != 'x' || start >= end)
+	if (strlen(perms) < 4 || start >= end)
 		return false;
 	path_unescape(line + path);
+	*ret_executable = perms[2] == 'x';
 	*ret = (struct event_mmap){
 		.start = start,
 		.end = end,
@@ -250,7 +251,7 @@ static bool mapping_parse(char *line, struct event_mmap *ret)
 		.inode = inode,
 		.major = major,
 		.minor = minor,
-		.path = line[path] ? line + path : "//anon",
+		.path = line + path,
 	};
 	return true;
 }
@@ -266,21 +267,38 @@ static void exe_read(pid_t pid, char *ret, size_t size)
 }
 
 /* A process whose first thread has ended shows its mappings only through the others. */
-static void maps_read(pid_t pid, struct strbuf *ret)
+static int maps_read(pid_t pid, struct strbuf *ret)
 {
 	AUTO(free_ptr) pid_t *tids = NULL;
 	size_t count = 0;
 	char path[64];
+	int err;
 
 	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
-	if (file_read(path, ret) == 0 && ret->length)
-		return;
-	if (procfs_threads(pid, &tids, &count))
-		return;
+	err = file_read(path, ret);
+	if ((!err && ret->length) || procfs_threads(pid, &tids, &count))
+		return err;
 	for (size_t i = 0; i < count && !ret->length; i++) {
 		snprintf(path, sizeof(path), "/proc/%d/task/%d/maps", (int)pid, (int)tids[i]);
-		file_read(path, ret);
+		err = file_read(path, ret);
 	}
+	return err;
+}
+
+int procfs_areas(pid_t pid, procfs_area_fn fn, void *ctx)
+{
+	struct strbuf maps = {};
+	struct event_mmap area;
+	char *save = NULL;
+	bool executable;
+	int err = maps_read(pid, &maps);
+
+	for (char *line = maps.length ? strtok_r(maps.text, "\n", &save) : NULL; line && !err;
+	     line = strtok_r(NULL, "\n", &save))
+		if (mapping_parse(line, &area, &executable))
+			fn(ctx, &area, executable);
+	strbuf_deinit(&maps);
+	return err == -ENOENT || err == -ESRCH ? 0 : err;
 }
 
 int procfs_mappings(pid_t pid, uint64_t time, event_fn fn, void *ctx)
@@ -297,9 +315,13 @@ int procfs_mappings(pid_t pid, uint64_t time, event_fn fn, void *ctx)
 	for (char *line = maps.length ? strtok_r(maps.text, "\n", &save) : NULL; line;
 	     line = strtok_r(NULL, "\n", &save)) {
 		struct event_mmap mmap;
+		bool executable;
 
-		if (mapping_parse(line, &mmap))
-			*array_push(&found) = mmap;
+		if (!mapping_parse(line, &mmap, &executable) || !executable)
+			continue;
+		if (!mmap.path[0])
+			mmap.path = "//anon";
+		*array_push(&found) = mmap;
 	}
 	exe_read(pid, path, sizeof(path));
 	for (int executable = 1; executable >= 0; executable--)

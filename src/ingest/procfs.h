@@ -18,6 +18,10 @@ enum { PROCFS_COMM_MAX = 16 };
 int procfs_process(pid_t pid, uint64_t time, event_fn fn, void *ctx);
 /* Only the MMAP events of it; none when it has gone. */
 int procfs_mappings(pid_t pid, uint64_t time, event_fn fn, void *ctx);
+/* Everything that the process maps, executable or not, in ascending order. path is "" where there is none. */
+typedef void (*procfs_area_fn)(void *ctx, const struct event_mmap *area, bool executable);
+/* None when it has ended; an error: its mappings are there but may not be read. */
+int procfs_areas(pid_t pid, procfs_area_fn fn, void *ctx);
 /* All of these for every process. */
 int procfs_all(uint64_t time, event_fn fn, void *ctx);
 /* Thread ids of a process; *ret is the caller's to free. */

@@ -14,11 +14,13 @@
 enum wanted_state {
 	WANTED_NEW = 1, /* not published yet */
 	WANTED_PUBLISHED,
+	WANTED_DEVICE, /* published as one that may have a device mapped */
 };
 
 struct publisher {
 	struct sampler *sampler;
 	struct loadmap *loadmap;
+	struct pointers *pointers; /* NULL if no values are taken */
 	struct map wanted; /* pid to enum wanted_state */
 	struct map epochs; /* pid to how often an address changed its meaning */
 	struct map private; /* pid and start of an image to the number of its memory without a file, for keys of blocks */
@@ -26,12 +28,14 @@ struct publisher {
 	bool full; /* said that the rows map is full */
 };
 
-void publisher_create(struct sampler *sampler, struct loadmap *loadmap, struct publisher **ret)
+void publisher_create(struct sampler *sampler, struct loadmap *loadmap, struct pointers *pointers,
+		      struct publisher **ret)
 {
 	struct publisher *publisher = mem_zalloc(sizeof(*publisher));
 
 	publisher->sampler = sampler;
 	publisher->loadmap = loadmap;
+	publisher->pointers = pointers;
 	*ret = publisher;
 }
 
@@ -123,7 +127,8 @@ static int by_start(const void *a, const void *b)
 	return (left->start > right->start) - (left->start < right->start);
 }
 
-static int process_publish(struct publisher *publisher, struct loadmap_process *process)
+static int process_publish(struct publisher *publisher, struct loadmap_process *process,
+			   bool device)
 {
 	uint64_t *epoch = map_at(&publisher->epochs, process->pid, NULL);
 	ARRAY(struct unwind_mapping) now = {};
@@ -140,12 +145,33 @@ static int process_publish(struct publisher *publisher, struct loadmap_process *
 		qsort(now.items, now.count, sizeof(*now.items), by_start);
 	if (!err)
 		err = sampler_publish_process(publisher->sampler, process->pid, now.items,
-					      now.count, (uint32_t)*epoch);
+					      now.count, (uint32_t)*epoch, device);
 	array_deinit(&now);
 	if (err == -ENOSPC) /* the host goes on walking this process's stacks */
 		return 0;
-	*map_at(&publisher->wanted, process->pid, NULL) = WANTED_PUBLISHED;
+	*map_at(&publisher->wanted, process->pid, NULL) = device ? WANTED_DEVICE : WANTED_PUBLISHED;
 	return err;
+}
+
+/* Nothing is interpreted in a process before it is published: the look comes first. */
+static int process_look_publish(struct publisher *publisher, struct loadmap_process *process)
+{
+	bool device = publisher->pointers && pointers_look(publisher->pointers, process);
+
+	return process_publish(publisher, process, device);
+}
+
+int publisher_look(struct publisher *publisher, struct loadmap_process *process)
+{
+	uint64_t *state = map_find(&publisher->wanted, process->pid);
+	bool device;
+
+	if (!publisher->pointers || !state || *state == WANTED_NEW)
+		return 0;
+	device = pointers_look(publisher->pointers, process);
+	if (device == (*state == WANTED_DEVICE))
+		return 0;
+	return process_publish(publisher, process, device);
 }
 
 static int on_ended(void *ctx, struct loadmap_process *process)
@@ -168,7 +194,7 @@ static int on_changed(void *ctx, struct loadmap_process *process)
 
 	if (!map_find(&publisher->wanted, process->pid))
 		return 0;
-	return process_publish(publisher, process);
+	return process_look_publish(publisher, process);
 }
 
 int publisher_sync(struct publisher *publisher)
@@ -181,9 +207,9 @@ int publisher_sync(struct publisher *publisher)
 		uint64_t *state = map_find(&publisher->wanted, *pid);
 
 		if (!err && state && *state == WANTED_NEW)
-			err = process_publish(publisher,
-					      loadmap_process_at(publisher->loadmap, *pid,
-								 clock_monotonic()));
+			err = process_look_publish(publisher,
+						   loadmap_process_at(publisher->loadmap, *pid,
+								      clock_monotonic()));
 	}
 	publisher->fresh.count = 0;
 	return err;

@@ -11,10 +11,13 @@
 #include "base/cleanup.h"
 #include "capture/kernel/sampler.h"
 #include "ingest/loadmap.h"
+#include "ingest/pointers.h"
 
 struct publisher;
 
-void publisher_create(struct sampler *sampler, struct loadmap *loadmap, struct publisher **ret);
+/* pointers: looks at each process before it is published, if values are taken; otherwise NULL. */
+void publisher_create(struct sampler *sampler, struct loadmap *loadmap, struct pointers *pointers,
+		      struct publisher **ret);
 void publisher_destroy(struct publisher *publisher);
 DEFINE_AUTO(struct publisher, publisher_destroy)
 
@@ -22,5 +25,7 @@ DEFINE_AUTO(struct publisher, publisher_destroy)
 void publisher_want(struct publisher *publisher, uint32_t pid);
 /* A child of a wanted process is wanted: the sampler already uses the parent's mappings for it. */
 void publisher_forked(struct publisher *publisher, uint32_t parent, uint32_t child);
+/* Looks again at a process that may have been published. */
+int publisher_look(struct publisher *publisher, struct loadmap_process *process);
 /* Brings the sampler up to date with the load map. */
 int publisher_sync(struct publisher *publisher);

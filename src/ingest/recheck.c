@@ -2,6 +2,7 @@
 #include "ingest/recheck.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -9,7 +10,7 @@
 #include "base/mem.h"
 #include "ingest/procfs.h"
 
-enum { CHECKS_MAX = 16 }; /* processes per call; each costs some 50 us */
+enum { CHECKS_MAX = 128 }; /* processes per call; each costs some 50 us */
 
 struct range {
 	uint64_t start, end;
@@ -17,7 +18,8 @@ struct range {
 
 struct recheck {
 	struct loadmap *loadmap;
-	struct map noted; /* pids */
+	struct map noted; /* pids in waiting */
+	ARRAY(uint32_t) waiting; /* pids in the order in which they were noted */
 	struct loadmap_process *process; /* being looked at */
 	ARRAY(struct range) current; /* its mappings by /proc */
 };
@@ -33,13 +35,18 @@ void recheck_destroy(struct recheck *recheck)
 	if (!recheck)
 		return;
 	map_deinit(&recheck->noted);
+	array_deinit(&recheck->waiting);
 	array_deinit(&recheck->current);
 	free(recheck);
 }
 
 void recheck_note(struct recheck *recheck, uint32_t pid)
 {
-	map_at(&recheck->noted, pid, NULL);
+	bool fresh;
+
+	map_at(&recheck->noted, pid, &fresh);
+	if (fresh)
+		*array_push(&recheck->waiting) = pid;
 }
 
 static int on_mapping(void *ctx, const struct event *event)
@@ -91,20 +98,22 @@ static int process_check(struct recheck *recheck, uint32_t pid)
 	return err;
 }
 
-int recheck_run(struct recheck *recheck)
+int recheck_run(struct recheck *recheck, loadmap_changed_fn fn, void *ctx)
 {
-	uint32_t pids[CHECKS_MAX];
-	size_t count = 0;
+	size_t count = recheck->waiting.count < CHECKS_MAX ? recheck->waiting.count : CHECKS_MAX;
 	int err = 0;
 
-	map_each(&recheck->noted, slot) {
-		if (count == CHECKS_MAX)
-			break;
-		pids[count++] = (uint32_t)slot->key;
-	}
 	for (size_t i = 0; i < count && !err; i++) {
-		map_remove(&recheck->noted, pids[i]);
-		err = process_check(recheck, pids[i]);
+		uint32_t pid = recheck->waiting.items[i];
+
+		map_remove(&recheck->noted, pid);
+		err = process_check(recheck, pid);
+		if (!err && fn)
+			err = fn(ctx, recheck->process);
 	}
+	recheck->waiting.count -= count;
+	if (count)
+		memmove(recheck->waiting.items, recheck->waiting.items + count,
+			recheck->waiting.count * sizeof(uint32_t));
 	return err;
 }

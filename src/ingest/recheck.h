@@ -22,5 +22,8 @@ DEFINE_AUTO(struct recheck, recheck_destroy)
 
 /* The process was sampled since the last check. */
 void recheck_note(struct recheck *recheck, uint32_t pid);
-/* Looks at a bounded number of the noted processes and ends the mappings that are gone. */
-int recheck_run(struct recheck *recheck);
+/*
+ * Looks at a bounded number of the noted processes, those that have waited longest first, and ends the mappings that
+ * are gone. fn is called for each of them; NULL: nothing is.
+ */
+int recheck_run(struct recheck *recheck, loadmap_changed_fn fn, void *ctx);

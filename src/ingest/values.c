@@ -19,12 +19,28 @@
 
 #define OWNER_KERNEL (-1)
 
+enum { NAMED_RANKS = 4 };
+
+#define NAMED_SHARE 0.01
+
+/* What is a number and nothing else. */
+static const uint64_t plain_sources =
+	CAPTURE_BIT(CAPTURE_TAKEN) | CAPTURE_BIT(CAPTURE_PATH) | CAPTURE_BIT(CAPTURE_PID) |
+	CAPTURE_BIT(CAPTURE_TID) | CAPTURE_BIT(CAPTURE_PPID) | CAPTURE_BIT(CAPTURE_UID) |
+	CAPTURE_BIT(CAPTURE_GID) | CAPTURE_BIT(CAPTURE_EUID) | CAPTURE_BIT(CAPTURE_EGID) |
+	CAPTURE_BIT(CAPTURE_TTY) | CAPTURE_BIT(CAPTURE_CGROUP) | CAPTURE_BIT(CAPTURE_CPU) |
+	CAPTURE_BIT(CAPTURE_PRIORITY) | CAPTURE_BIT(CAPTURE_POLICY) | CAPTURE_BIT(CAPTURE_PENDING) |
+	CAPTURE_BIT(CAPTURE_BLOCKED) | CAPTURE_BIT(CAPTURE_INTERRUPT) |
+	CAPTURE_BIT(CAPTURE_SYSCALL);
+
 struct site {
 	struct location_id location, caller;
 	uint32_t item;
 	int64_t owner;
 	uint64_t runs;
 	uint64_t last_run; /* number of the newest run that gave a value */
+	struct process_id
+		process; /* the newest that gave a value and whose mappings are known; 0: none */
 	uint8_t width;
 	bool changed; /* since it was written */
 	struct moments moments;
@@ -44,6 +60,7 @@ struct values {
 	struct map ends; /* enum uop_end << 16 | mnemonic to count */
 	const struct run_record *run; /* being told */
 	struct loadmap_process *process; /* whose it is; NULL until asked for */
+	struct process_id mapped; /* the same if its mappings are known, otherwise 0 */
 	uint64_t run_number;
 	uint64_t kept, disagreed, steps, values_seen, values_kept;
 };
@@ -217,6 +234,8 @@ static void site_add(struct values *values, struct site *site, const uint64_t *w
 	if (site->last_run != values->run_number)
 		site->runs++;
 	site->last_run = values->run_number;
+	if (values->mapped.v)
+		site->process = values->mapped;
 	site->changed = true;
 	if (site->list.words == 1)
 		moments_add(&site->moments, signed_of(words[0], site->width));
@@ -284,6 +303,17 @@ static int on_place(void *ctx, const struct replay_place *place, struct capture_
 	return err;
 }
 
+static void mapped_find(struct values *values)
+{
+	struct process_id process = { 0 };
+
+	if (values->options.pointers && values->run->record.image.tgid)
+		process = process_of(values)->id;
+	if (process.v && !pointers_know(values->options.pointers, process))
+		process.v = 0;
+	values->mapped = process;
+}
+
 int values_run(struct values *values, const struct run_record *run)
 {
 	struct replay_end end;
@@ -291,6 +321,7 @@ int values_run(struct values *values, const struct run_record *run)
 
 	values->run = run;
 	values->process = NULL;
+	mapped_find(values);
 	values->run_number++;
 	err = replay_run(values->replay, run, on_place, values, &end);
 	if (err == -EBADMSG) {
@@ -312,6 +343,50 @@ uint64_t values_read(const struct values *values)
 uint64_t values_kept(const struct values *values)
 {
 	return values->kept;
+}
+
+/* --- Names ------------------------------------------------------------------------------------------- */
+
+static bool is_address(const struct site *site, const struct capture_term *term)
+{
+	if (term->fn.kind != VALUEFN_SELF || plain_sources & CAPTURE_BIT(term->source))
+		return false;
+	return site->list.words > 1 || site->width == 64;
+}
+
+static int site_name(struct values *values, const struct site *site, size_t rank)
+{
+	const struct capture_item *item = &values->options.capture->items[site->item];
+	struct pointers *pointers = values->options.pointers;
+	struct hotlist_value value;
+	int err = 0;
+
+	if (rank >= site->list.count)
+		return 0;
+	hotlist_get(&site->list, rank, &value);
+	if (value.occurrences.best < NAMED_SHARE * (double)site->list.total)
+		return 0;
+	for (unsigned i = 0; i < item->term_count && !err; i++) {
+		if (!is_address(site, &item->terms[i]))
+			continue;
+		if (site->owner == OWNER_KERNEL)
+			err = pointers_name_kernel(pointers, value.words[i]);
+		err = err ? err : pointers_name(pointers, site->process, value.words[i]);
+	}
+	return err;
+}
+
+int values_name(struct values *values)
+{
+	int err = 0;
+
+	if (!values->options.pointers)
+		return 0;
+	/* Should there be too many, those at the top of lists have their names. */
+	for (size_t rank = 0; rank < NAMED_RANKS; rank++)
+		for (size_t i = 0; i < values->sites.count && !err; i++)
+			err = site_name(values, &values->sites.items[i], rank);
+	return err;
 }
 
 /* --- To the store ------------------------------------------------------------------------------------ */

@@ -9,6 +9,7 @@
 #include "ingest/blocks.h"
 #include "ingest/loadmap.h"
 #include "ingest/locations.h"
+#include "ingest/pointers.h"
 #include "profile/capture.h"
 #include "store/store.h"
 #include "wire/run.h"
@@ -17,6 +18,7 @@ struct values_options {
 	const struct capture *capture;
 	struct hotlist_config list; /* kind and size */
 	size_t max_sites;
+	struct pointers *pointers; /* for values_name(); NULL: no names */
 };
 
 struct values;
@@ -30,6 +32,8 @@ DEFINE_AUTO(struct values, values_destroy)
 int values_run(struct values *values, const struct run_record *run);
 /* Writes what changed since the last time, and the totals; tally: the kernel's, without UNREAD. */
 int values_flush(struct values *values, const struct run_tally *tally);
+/* Names the frequent values that are addresses; before locations are symbolised. */
+int values_name(struct values *values);
 /* Runs that were given, and those whose values were kept: the others disagreed. */
 uint64_t values_read(const struct values *values);
 uint64_t values_kept(const struct values *values);

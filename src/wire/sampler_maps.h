@@ -11,9 +11,11 @@ struct sampler_process {
 	wire_u32 count;
 	wire_u32 generation; /* unique over all processes; rows cached for another are stale */
 	wire_u32 epoch; /* grows when an address changed its meaning, so that stacks get new hashes */
+	wire_u32 device; /* it may have a device mapped: its memory is not read for values */
+	wire_u32 reserved;
 };
 
-_Static_assert(sizeof(struct sampler_process) == 16, "wire");
+_Static_assert(sizeof(struct sampler_process) == 24, "wire");
 
 /* Values of the targets map. */
 enum target_state {

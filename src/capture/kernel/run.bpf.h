@@ -133,6 +133,7 @@ struct run {
 	__u32 log_count;
 	__u32 end; /* enum uop_end */
 	__u32 in_kernel;
+	__u32 user_hidden; /* the process's memory may be a device */
 	__u8 code[UOP_CODE_MAX + 8];
 	struct window windows[WINDOWS];
 	struct overlay_word overlay[OVERLAY_WORDS];
@@ -203,7 +204,7 @@ static __always_inline int kernel_readable(const struct run *run, __u64 address)
 static __always_inline long run_read(const struct run *run, __u64 address, void *ret, __u32 size)
 {
 	if (!run->in_kernel || address < USER_END)
-		return bpf_probe_read_user(ret, size, (void *)address);
+		return run->user_hidden ? -1 : bpf_probe_read_user(ret, size, (void *)address);
 	if (!kernel_readable(run, address) || !kernel_readable(run, address + size - 1))
 		return -1;
 	return bpf_probe_read_kernel(ret, size, (void *)address);
@@ -754,24 +755,20 @@ struct {
 	__type(value, struct run_text);
 } texts SEC(".maps");
 
-/* The kernel's own code, which no file has as it runs: alternatives and static keys are patched. */
+/*
+ * The kernel's own code, which no file has as it runs: alternatives and static keys are patched. The host asks for
+ * nothing but code.
+ */
 SEC("syscall")
 int text_read(void *ctx)
 {
 	struct run_text *text = bpf_map_lookup_elem(&texts, &(__u32){ ZERO });
-	__u64 last;
 	__u32 size;
 
 	if (!text)
 		return 0;
-	last = text->address + RUN_TEXT_BYTES - 1;
 	size = text->size;
 	text->size = 0;
-	if ((text->address - image_start >= image_end - image_start ||
-	     last - image_start >= image_end - image_start) &&
-	    (text->address - modules_start >= modules_end - modules_start ||
-	     last - modules_start >= modules_end - modules_start))
-		return 0;
 	if (size > RUN_TEXT_BYTES || !size)
 		return 0;
 	if (!bpf_probe_read_kernel(text->code, size, (void *)text->address))

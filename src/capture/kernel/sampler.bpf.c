@@ -785,6 +785,12 @@ static __always_inline void run_ahead(struct bpf_perf_event_data *ctx,
 		tally->lost[RUN_LOSS_UNPUBLISHED]++;
 		return;
 	}
+	if (!subject->in_kernel && walk->process.device) {
+		tally->lost[RUN_LOSS_DEVICE]++;
+		return;
+	}
+	/* The kernel's own values are there all the same. */
+	run->user_hidden = !walk->mapped || walk->process.device;
 	run->in_kernel = subject->in_kernel;
 	run->limit = skip + run_length;
 	run->process = walk->process;

@@ -57,6 +57,8 @@ struct sampler {
 	place_array retired; /* oldest first */
 	place_array free[PLACE_CLASSES];
 	struct map published; /* tgid to first << 32 | class */
+	struct kernel_layout layout;
+	bool layout_known;
 };
 
 /* --- Events ------------------------------------------------------------------------------------ */
@@ -423,9 +425,12 @@ static void place_retire(struct sampler *sampler, uint64_t packed)
 }
 
 int sampler_publish_process(struct sampler *sampler, uint32_t tgid,
-			    const struct unwind_mapping *mappings, size_t count, uint32_t epoch)
+			    const struct unwind_mapping *mappings, size_t count, uint32_t epoch,
+			    bool device)
 {
-	struct sampler_process process = { .generation = ++sampler->generation, .epoch = epoch };
+	struct sampler_process process = { .generation = ++sampler->generation,
+					   .epoch = epoch,
+					   .device = device };
 	struct place place;
 	uint64_t *published;
 	bool fresh;
@@ -521,14 +526,32 @@ int sampler_forget_blocks(struct sampler *sampler)
 	return 0;
 }
 
+/* Takes some 50 ms the first time. */
+static const struct kernel_layout *layout_get(struct sampler *sampler)
+{
+	if (!sampler->layout_known)
+		kernel_layout_get(&sampler->layout);
+	sampler->layout_known = true;
+	return &sampler->layout;
+}
+
+static bool range_holds(const struct kernel_range *range, uint64_t address, uint64_t size)
+{
+	return address >= range->start && address < range->end && size <= range->end - address;
+}
+
 size_t sampler_kernel_text(struct sampler *sampler, uint64_t address, void *ret, size_t size)
 {
+	const struct kernel_layout *layout = layout_get(sampler);
 	struct run_text text = { .address = address,
 				 .size = size < RUN_TEXT_BYTES ? (uint32_t)size : RUN_TEXT_BYTES };
 	const struct bpf_map *map = sampler->skeleton->maps.texts;
 	LIBBPF_OPTS(bpf_test_run_opts, how);
 	uint32_t zero = 0;
 
+	if (!range_holds(&layout->image, address, text.size) &&
+	    !range_holds(&layout->modules, address, text.size))
+		return 0;
 	if (bpf_map__update_elem(map, &zero, sizeof(zero), &text, sizeof(text), BPF_ANY) ||
 	    bpf_prog_test_run_opts(bpf_program__fd(sampler->skeleton->progs.text_read), &how) ||
 	    bpf_map__lookup_elem(map, &zero, sizeof(zero), &text, sizeof(text), 0) ||
@@ -594,27 +617,28 @@ static int maps_size(struct sampler_bpf *skeleton, const struct sampler_options 
 	return err;
 }
 
-static void runs_configure(struct sampler_bpf *skeleton, const struct sampler_runs *runs)
+static void runs_configure(struct sampler *sampler)
 {
-	struct kernel_layout layout;
+	const struct sampler_runs *runs = &sampler->options.runs;
+	const struct kernel_layout *layout = layout_get(sampler);
+	struct sampler_bpf *skeleton = sampler->skeleton;
 
 	skeleton->rodata->run_length = runs->length;
 	skeleton->rodata->run_skip = runs->skip;
 	skeleton->rodata->run_flags = (runs->system ? RUN_SYSTEM : 0) |
 				      (runs->overwritten ? RUN_OVERWRITTEN : 0);
 	skeleton->rodata->run_timed = runs->timed;
-	kernel_layout_get(&layout);
-	skeleton->rodata->percpu_base_place = layout.percpu_base;
-	skeleton->rodata->preempt_count_place = layout.preempt_count;
-	skeleton->rodata->direct_map_variable = layout.direct_map_variable;
-	skeleton->rodata->page_map_variable = layout.page_map_variable;
-	skeleton->rodata->image_start = layout.image.start;
-	skeleton->rodata->image_end = layout.image.end;
-	skeleton->rodata->modules_start = layout.modules.start;
-	skeleton->rodata->modules_end = layout.modules.end;
+	skeleton->rodata->percpu_base_place = layout->percpu_base;
+	skeleton->rodata->preempt_count_place = layout->preempt_count;
+	skeleton->rodata->direct_map_variable = layout->direct_map_variable;
+	skeleton->rodata->page_map_variable = layout->page_map_variable;
+	skeleton->rodata->image_start = layout->image.start;
+	skeleton->rodata->image_end = layout->image.end;
+	skeleton->rodata->modules_start = layout->modules.start;
+	skeleton->rodata->modules_end = layout->modules.end;
 	for (size_t i = 0; i < RUN_RAM_RANGES; i++) {
-		skeleton->rodata->ram[i].start = layout.ram[i].start;
-		skeleton->rodata->ram[i].size = layout.ram[i].end - layout.ram[i].start;
+		skeleton->rodata->ram[i].start = layout->ram[i].start;
+		skeleton->rodata->ram[i].size = layout->ram[i].end - layout->ram[i].start;
 	}
 }
 
@@ -643,10 +667,9 @@ static int skeleton_load(struct sampler *sampler)
 	skeleton->rodata->max_depth = options->max_depth;
 	skeleton->rodata->ring_wakeup = options->ring_bytes / 2;
 	skeleton->rodata->everything = options->everything;
-	bpf_program__set_autoload(skeleton->progs.text_read, options->runs.length > 0);
 	err = maps_size(skeleton, options);
 	if (options->runs.length)
-		runs_configure(skeleton, &options->runs);
+		runs_configure(sampler);
 	if (!err)
 		err = sampler_bpf__load(skeleton);
 	if (err)

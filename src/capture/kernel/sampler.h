@@ -102,9 +102,10 @@ size_t sampler_periods(const struct sampler *sampler, const uint64_t **ret);
 /* -ENOSPC: the rows map is full; stacks through this module are then walked by the host. */
 int sampler_publish_rows(struct sampler *sampler, const struct unwind_row *rows, size_t count,
 			 uint32_t *ret_first);
-/* Replaces what was published for the process. */
+/* Replaces what was published for the process. device: it may have one mapped, so that nothing is interpreted in it. */
 int sampler_publish_process(struct sampler *sampler, uint32_t tgid,
-			    const struct unwind_mapping *mappings, size_t count, uint32_t epoch);
+			    const struct unwind_mapping *mappings, size_t count, uint32_t epoch,
+			    bool device);
 void sampler_forget_process(struct sampler *sampler, uint32_t tgid);
 
 /* Summed over CPUs. BAD_RECORD is the host's own count. */
