@@ -19,6 +19,8 @@
 
 enum {
 	DEFAULT_FREQUENCY = 997,
+	DEFAULT_RING = 4 << 20,
+	VALUES_RING = 16 << 20, /* a run is several times as long as a stack */
 	CPU_MAX = 8192,
 	OPTION_DURATION = 256,
 	OPTION_SEED,
@@ -69,7 +71,7 @@ static const char record_usage[] =
 	"  -v, --verbose       say more\n"
 	"\n"
 	"Limits\n"
-	"      --ring KIB      ring between kernel and collector (4096)\n"
+	"      --ring KIB      ring between kernel and collector (4096; with values 16384)\n"
 	"      --max-stacks N  distinct stacks counted per interval (16384)\n"
 	"      --max-depth N   user frames per sample (256, the most)\n"
 	"      --table-memory MIB  kernel memory for unwind tables (16)\n"
@@ -505,7 +507,6 @@ int cmd_record(int argc, char **argv)
 		.collector = {
 			.output = "assay.db",
 			.frequency = DEFAULT_FREQUENCY,
-			.ring_bytes = 4 << 20,
 			.max_stacks = 16384,
 			.max_rows = 2 << 20,
 			.max_depth = SAMPLE_DEPTH_MAX,
@@ -523,6 +524,8 @@ int cmd_record(int argc, char **argv)
 		return usage_error();
 	if (request.help)
 		return help_show(&request);
+	if (!options->ring_bytes)
+		options->ring_bytes = options->values.capture ? VALUES_RING : DEFAULT_RING;
 	log_quiet_set(request.quiet);
 	options->progress = !request.quiet && isatty(STDERR_FILENO);
 	err = event_settle(&request);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -21,6 +22,10 @@
 
 enum {
 	FOLLOW_MAX = 32, /* blocks translated per request */
+	FOLLOW_BUSY = 2, /* likewise, when translating takes too much time */
+	BUDGET_PERCENT = 2, /* of a CPU, for what was not asked for */
+	BUDGET_NS =
+		200 * NS_PER_MS, /* that may be saved up: code is cold when a recording begins */
 	READ_MAX = UOP_CODE_MAX + 16, /* bytes that a block can need */
 };
 
@@ -29,6 +34,8 @@ struct blocks {
 	struct loadmap *loadmap;
 	struct map by_key; /* hash of the key of an instruction to serial; the newest translation */
 	ARRAY(struct translation) all; /* serial - first_serial */
+	uint64_t budget_at; /* when budget_left was right */
+	uint64_t budget_left;
 	uint32_t first_serial;
 	uint32_t kept_from; /* serials below are of the time before the maps were emptied */
 	struct map
@@ -49,6 +56,7 @@ struct source {
 struct agenda {
 	uint64_t addresses[FOLLOW_MAX];
 	size_t count;
+	size_t limit;
 };
 
 uint32_t blocks_module_number(struct module_id module)
@@ -70,6 +78,8 @@ void blocks_create(struct sampler *sampler, struct loadmap *loadmap, struct bloc
 	blocks->sampler = sampler;
 	blocks->loadmap = loadmap;
 	blocks->first_serial = blocks->kept_from = 1;
+	blocks->budget_at = clock_monotonic();
+	blocks->budget_left = BUDGET_NS;
 	*ret = blocks;
 }
 
@@ -232,7 +242,7 @@ static void agenda_add(struct agenda *agenda, uint64_t address)
 	for (size_t i = 0; i < agenda->count; i++)
 		if (agenda->addresses[i] == address)
 			return;
-	if (agenda->count < FOLLOW_MAX)
+	if (agenda->count < agenda->limit)
 		agenda->addresses[agenda->count++] = address;
 }
 
@@ -275,9 +285,29 @@ static int translate(struct blocks *blocks, const struct source *source, uint64_
 	return publish(blocks, &key, &block);
 }
 
+/* Code that never repeats, a compiler's say, is not worth following. */
+static size_t follow_limit(struct blocks *blocks, uint64_t now)
+{
+	blocks->budget_left += (now - blocks->budget_at) * BUDGET_PERCENT / 100;
+	blocks->budget_at = now;
+	if (blocks->budget_left > BUDGET_NS)
+		blocks->budget_left = BUDGET_NS;
+	return blocks->budget_left ? FOLLOW_MAX : FOLLOW_BUSY;
+}
+
+static void budget_spend(struct blocks *blocks, uint64_t since)
+{
+	uint64_t spent = clock_monotonic() - since;
+
+	blocks->budget_left -= spent < blocks->budget_left ? spent : blocks->budget_left;
+}
+
 int blocks_want(struct blocks *blocks, const struct run_wanted *wanted)
 {
-	struct agenda agenda = { .addresses = { wanted->key.address }, .count = 1 };
+	uint64_t begun = clock_monotonic();
+	struct agenda agenda = { .addresses = { wanted->key.address },
+				 .count = 1,
+				 .limit = follow_limit(blocks, begun) };
 	struct source source;
 	int err = 0;
 
@@ -286,5 +316,7 @@ int blocks_want(struct blocks *blocks, const struct run_wanted *wanted)
 	source_begin(blocks, wanted, &source);
 	for (size_t i = 0; i < agenda.count && !err; i++)
 		err = translate(blocks, &source, agenda.addresses[i], &agenda);
+	err = err ? err : sampler_publish_flush(blocks->sampler);
+	budget_spend(blocks, begun);
 	return err;
 }

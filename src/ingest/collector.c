@@ -558,7 +558,6 @@ static struct sampler_runs runs_wanted(const struct collector_options *options)
 		.skip = values->run_skip,
 		.overwritten = values->capture->needs & CAPTURE_BIT(CAPTURE_OVERWRITTEN),
 		.system = values->capture->needs & system,
-		.timed = true,
 		.max_blocks = MAX_BLOCKS,
 		.max_uops = MAX_UOPS,
 	};

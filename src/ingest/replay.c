@@ -219,6 +219,16 @@ static unsigned size_of(const struct uop *uop)
 	return uop->size > 8 ? 8 : uop->size;
 }
 
+/* Whether the instruction's operands are this operation's: not if it makes an address, a zero or half a vector. */
+static bool has_operands(const struct uop *uop)
+{
+	bool zero = uop->op == UOP_OP_MOV && uop->flags & UOP_IMM && uop->flags & UOP_FLAGS;
+
+	return uop->op < UOP_OP_SKIP_ZERO && uop->op != UOP_OP_NOP && uop->op != UOP_OP_LEA &&
+	       uop->op != UOP_OP_FORGET && uop->op != UOP_OP_FORGET_FLAGS && !zero &&
+	       !(uop->dst >= UOP_XMM0_HIGH && uop->dst < UOP_REGISTERS);
+}
+
 static void operands_note(struct replay *replay, const struct uop *uop)
 {
 	unsigned traits = uop_traits[uop->op], size = size_of(uop);
@@ -252,7 +262,7 @@ static void before_uop(struct replay *replay, const struct uop *uop)
 			fact(replay->step, CAPTURE_STORED, value_of(replay, uop->dst), size);
 		return;
 	}
-	if (uop->op < UOP_OP_SKIP_ZERO && uop->op != UOP_OP_NOP && !replay->computed)
+	if (!replay->computed && has_operands(uop))
 		operands_note(replay, uop);
 	if (uop->flags & UOP_FLAGS)
 		replay->compares = true;
@@ -361,6 +371,25 @@ static void entry_note(struct replay *replay)
 			fact(step, CAPTURE_ARG0 + i, value_of(replay, registers[i]), 8);
 }
 
+/*
+ * Code that is called and takes its return address from the stack at once is no function: it asks where it is, or returns
+ * on behalf of its caller in a way that confuses the branch predictor (srso_alias_safe_ret).
+ */
+static bool is_detour(const struct uop_block *block)
+{
+	bool takes = false;
+
+	for (unsigned i = 0; i < block->count && block->uops[i].at == block->uops[0].at; i++) {
+		const struct uop *uop = &block->uops[i];
+
+		if (uop->flags & UOP_RET && uop->op == UOP_OP_JUMP_TO)
+			return false;
+		takes |= uop->dst == UOP_RSP && uop->a == UOP_RSP && uop->imm > 0 &&
+			 (uop->op == UOP_OP_ADD || uop->op == UOP_OP_LEA);
+	}
+	return takes;
+}
+
 static void instruction_begin(struct replay *replay, const struct uop *uop)
 {
 	bool first = replay->at == UINT32_MAX;
@@ -368,8 +397,12 @@ static void instruction_begin(struct replay *replay, const struct uop *uop)
 	replay->number = first ? replay->first_number : replay->number + 1;
 	replay->at = uop->at;
 	replay->instructions++;
-	if (first && replay->entering)
-		entry_note(replay);
+	if (first && replay->entering) {
+		if (is_detour(replay->translation->block))
+			replay->entering = false;
+		else
+			entry_note(replay);
+	}
 	if (!first && !replay->plain)
 		replay->entering = false;
 	replay->plain = true;

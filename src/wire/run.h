@@ -156,7 +156,7 @@ struct run_tally {
 	wire_u64 sent;
 	wire_u64 lost[RUN_LOSS_COUNT];
 	wire_u64 steps; /* instructions executed */
-	wire_u64 nanoseconds; /* spent, where that is measured */
+	wire_u64 nanoseconds; /* spent */
 };
 
 #ifdef __bpf__

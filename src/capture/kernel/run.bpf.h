@@ -22,7 +22,6 @@
 const volatile __u32 run_length = 0; /* instructions captured; 0: no runs */
 const volatile __u32 run_skip = 0; /* most instructions skipped before */
 const volatile __u16 run_flags = 0; /* RUN_SYSTEM, RUN_OVERWRITTEN */
-const volatile __u8 run_timed = 0; /* measure what runs cost */
 const volatile __s64 percpu_base_place =
 	0; /* of the per-CPU base, counted from the run queue; 0: not known */
 const volatile __s64 preempt_count_place = 0; /* of the preemption count, likewise */

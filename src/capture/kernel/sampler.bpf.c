@@ -777,6 +777,7 @@ static __always_inline void run_ahead(struct bpf_perf_event_data *ctx,
 	struct run_tally *tally = bpf_map_lookup_elem(&run_tallies, &(__u32){ ZERO });
 	struct run *run = bpf_map_lookup_elem(&runs, &(__u32){ ZERO });
 	__u32 skip = run_skip ? bpf_get_prandom_u32() % (run_skip + 1) : 0;
+	__u64 begun = bpf_ktime_get_ns();
 
 	if (!tally || !run)
 		return;
@@ -811,8 +812,7 @@ static __always_inline void run_ahead(struct bpf_perf_event_data *ctx,
 		tally->lost[RUN_LOSS_RING_FULL]++;
 	else
 		tally->sent++;
-	if (run_timed)
-		tally->nanoseconds += bpf_ktime_get_ns() - subject->time;
+	tally->nanoseconds += bpf_ktime_get_ns() - begun;
 }
 
 SEC("perf_event")

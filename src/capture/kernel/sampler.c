@@ -51,6 +51,9 @@ struct sampler {
 	uint64_t bad_runs;
 	struct uop *uops; /* the uops map; only what is used takes memory */
 	uint32_t uops_used;
+	uint32_t blocks_used; /* entries of the blocks map, replaced ones counted again */
+	ARRAY(struct block_key) block_keys; /* to be published */
+	ARRAY(struct run_block) block_rows;
 	uint32_t rows_used;
 	uint32_t mappings_used;
 	uint32_t generation;
@@ -470,12 +473,11 @@ void sampler_forget_process(struct sampler *sampler, uint32_t tgid)
 /* --- Translations in ------------------------------------------------------------------------------ */
 
 /* The block from its micro-operation number next on, which begins an instruction. */
-static int suffix_publish(struct sampler *sampler, const struct block_key *key,
-			  const struct uop_block *block, uint32_t serial, unsigned next)
+static void suffix_add(struct sampler *sampler, const struct block_key *key,
+		       const struct uop_block *block, uint32_t serial, unsigned next)
 {
 	unsigned at = block->uops[next].at;
 	uint8_t code[UOP_CODE_MAX + 8] = { 0 };
-	struct block_key from = { .address = key->address + at, .module = key->module };
 	struct run_block row = {
 		.serial = serial,
 		.first = sampler->uops_used,
@@ -487,43 +489,63 @@ static int suffix_publish(struct sampler *sampler, const struct block_key *key,
 
 	memcpy(code, block->code + at, row.length);
 	row.code_hash = run_code_hash(code, row.length);
-	if (!bpf_map__update_elem(sampler->skeleton->maps.blocks, &from, sizeof(from), &row,
-				  sizeof(row), BPF_ANY))
-		return 0;
-	if (errno == E2BIG || errno == ENOSPC)
-		return -ENOSPC;
-	return err_set(-errno, "cannot publish a translation: %s", strerror(errno));
+	*array_push(&sampler->block_keys) =
+		(struct block_key){ .address = key->address + at, .module = key->module };
+	*array_push(&sampler->block_rows) = row;
 }
 
 int sampler_publish_block(struct sampler *sampler, const struct block_key *key,
 			  const struct uop_block *block, uint32_t serial)
 {
-	int err = 0;
+	const struct sampler_runs *runs = &sampler->options.runs;
+	size_t before = sampler->block_keys.count;
 
-	if (block->count > sampler->options.runs.max_uops - sampler->uops_used)
+	if (block->count > runs->max_uops - sampler->uops_used)
 		return -ENOSPC;
 	memcpy(sampler->uops + sampler->uops_used, block->uops, block->count * sizeof(struct uop));
-	for (unsigned i = 0; i < block->count && !err; i++)
+	for (unsigned i = 0; i < block->count; i++)
 		if (block->uops[i].at < block->length &&
 		    (!i || block->uops[i].at != block->uops[i - 1].at))
-			err = suffix_publish(sampler, key, block, serial, i);
-	if (!block->length && !err)
-		err = suffix_publish(sampler, key, block, serial, 0);
-	if (!err)
-		sampler->uops_used += block->count;
-	return err;
+			suffix_add(sampler, key, block, serial, i);
+	if (!block->length)
+		suffix_add(sampler, key, block, serial, 0);
+	sampler->blocks_used += (uint32_t)(sampler->block_keys.count - before);
+	sampler->uops_used += block->count;
+	return sampler->blocks_used > runs->max_blocks ? -ENOSPC : 0;
+}
+
+int sampler_publish_flush(struct sampler *sampler)
+{
+	uint32_t count = (uint32_t)sampler->block_keys.count;
+	int err = 0;
+
+	if (count)
+		err = bpf_map_update_batch(bpf_map__fd(sampler->skeleton->maps.blocks),
+					   sampler->block_keys.items, sampler->block_rows.items,
+					   &count, NULL);
+	sampler->block_keys.count = sampler->block_rows.count = 0;
+	return err ? err_set(err, "cannot publish translations: %s", strerror(-err)) : 0;
 }
 
 int sampler_forget_blocks(struct sampler *sampler)
 {
-	struct bpf_map *map = sampler->skeleton->maps.blocks;
-	struct block_key key;
+	AUTO(free_ptr) struct block_key *keys = mem_alloc(COUNTS_BATCH * sizeof(*keys));
+	AUTO(free_ptr) struct run_block *rows = mem_alloc(COUNTS_BATCH * sizeof(*rows));
+	int fd = bpf_map__fd(sampler->skeleton->maps.blocks), err = 0;
+	struct block_key in, out;
+	bool first = true;
 
-	while (!bpf_map__get_next_key(map, NULL, &key, sizeof(key)))
-		if (bpf_map__delete_elem(map, &key, sizeof(key), 0) && errno != ENOENT)
-			return err_set(-errno, "cannot remove a translation: %s", strerror(errno));
-	sampler->uops_used = 0;
-	return 0;
+	while (!err) {
+		uint32_t batch = COUNTS_BATCH;
+
+		err = bpf_map_lookup_and_delete_batch(fd, first ? NULL : &in, &out, keys, rows,
+						      &batch, NULL);
+		in = out;
+		first = false;
+	}
+	sampler->block_keys.count = sampler->block_rows.count = 0;
+	sampler->blocks_used = sampler->uops_used = 0;
+	return err == -ENOENT ? 0 : err_set(err, "cannot remove translations: %s", strerror(-err));
 }
 
 /* Takes some 50 ms the first time. */
@@ -612,7 +634,9 @@ static int maps_size(struct sampler_bpf *skeleton, const struct sampler_options 
 		  : bpf_map__set_max_entries(skeleton->maps.row_cache, cpus * ROW_CACHE_ENTRIES);
 	if (!options->runs.length)
 		return err;
-	err = err ? err : bpf_map__set_max_entries(skeleton->maps.blocks, options->runs.max_blocks);
+	err = err ? err
+		  : bpf_map__set_max_entries(skeleton->maps.blocks,
+					     options->runs.max_blocks + UOP_BLOCK_MAX);
 	err = err ? err : bpf_map__set_max_entries(skeleton->maps.uops, options->runs.max_uops);
 	return err;
 }
@@ -627,7 +651,6 @@ static void runs_configure(struct sampler *sampler)
 	skeleton->rodata->run_skip = runs->skip;
 	skeleton->rodata->run_flags = (runs->system ? RUN_SYSTEM : 0) |
 				      (runs->overwritten ? RUN_OVERWRITTEN : 0);
-	skeleton->rodata->run_timed = runs->timed;
 	skeleton->rodata->percpu_base_place = layout->percpu_base;
 	skeleton->rodata->preempt_count_place = layout->preempt_count;
 	skeleton->rodata->direct_map_variable = layout->direct_map_variable;
@@ -720,6 +743,8 @@ void sampler_destroy(struct sampler *sampler)
 	if (sampler->uops)
 		munmap(sampler->uops, sampler->options.runs.max_uops * sizeof(struct uop));
 	sampler_bpf__destroy(sampler->skeleton);
+	array_deinit(&sampler->block_keys);
+	array_deinit(&sampler->block_rows);
 	array_deinit(&sampler->retired);
 	for (size_t i = 0; i < PLACE_CLASSES; i++)
 		array_deinit(&sampler->free[i]);
