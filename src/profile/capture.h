@@ -79,7 +79,7 @@ enum capture_class {
 	X(SYSARG3, "sysarg3", CONTEXT, "its fourth argument")                                      \
 	X(SYSARG4, "sysarg4", CONTEXT, "its fifth argument")                                       \
 	X(SYSARG5, "sysarg5", CONTEXT, "its sixth argument")                                       \
-	X(USERSITE, "usersite", CONTEXT, "where in user space it was called from")
+	X(USERSITE, "usersite", CONTEXT, "return address of the function that called it")
 
 enum capture_source {
 #define X(name, text, class, help) CAPTURE_##name,

@@ -771,6 +771,16 @@ static __always_inline void callers_copy(struct run *run, const struct walk *wal
 	}
 }
 
+/* Where the function that made the system call was called from; a thin wrapper in libc makes most of them. */
+static __always_inline __u64 user_site(const struct walk *walk)
+{
+	__u32 at = walk->kernel_count + 1;
+
+	if (walk->at > at && at < SAMPLE_FRAMES_MAX)
+		return walk->frames[at] & ~UNWIND_EXACT;
+	return walk->user_ip;
+}
+
 static __always_inline void run_ahead(struct bpf_perf_event_data *ctx,
 				      const struct subject *subject, struct walk *walk)
 {
@@ -805,7 +815,7 @@ static __always_inline void run_ahead(struct bpf_perf_event_data *ctx,
 	state_begin(run, subject->ip);
 	callers_copy(run, walk);
 	if (run_flags & RUN_SYSTEM)
-		system_log(run, subject->task, walk->user_ip);
+		system_log(run, subject->task, user_site(walk));
 	bpf_loop(UOPS_MAX / UOPS_PER_CALL, run_step, &run, 0);
 	tally->steps += run->begun;
 	if (run_send(run, skip))
