@@ -1,0 +1,671 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Replay of runs: what is told of each kind of instruction, on records that the host's executor made; that damaged
+ * records are refused; and, where BPF can be loaded, that the kernel's own records are accepted.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/array.h"
+#include "capture/ability.h"
+#include "capture/kernel/run_corpus.h"
+#include "ingest/replay.h"
+#include "ingest/run_fixture.h"
+#include "isa/lift.h"
+
+enum {
+	TOLD_MAX = 300,
+	SEED = 20260101,
+	KERNEL_RUNS = 4000,
+	KERNEL_RUN_MAX = 30,
+	MODULE = RUN_MODULE_FIRST + 1,
+};
+
+/* Stands for ingest/blocks.c, which needs a sampler. */
+struct blocks {
+	ARRAY(struct translation) all; /* serial - 1 */
+};
+
+struct translation *blocks_get(const struct blocks *blocks, uint32_t serial)
+{
+	return serial && serial <= blocks->all.count ? &blocks->all.items[serial - 1] : NULL;
+}
+
+struct told {
+	struct replay_place place;
+	struct capture_facts facts;
+};
+
+struct state {
+	struct run_fixture fixture;
+	struct blocks blocks;
+	struct replay *replay;
+	struct told told[TOLD_MAX];
+	size_t count;
+	size_t stop_after; /* the callback fails then; 0: never */
+	struct replay_end end;
+};
+
+static uint32_t block_add(struct blocks *blocks, uint64_t address, const uint8_t *code, size_t size)
+{
+	struct uop_block *block = mem_alloc(sizeof(*block));
+
+	lift_block(code, size, address, block);
+	*array_push(&blocks->all) = (struct translation){
+		.key = { .address = address, .module = MODULE },
+		.serial = (uint32_t)blocks->all.count + 1,
+		.block = block,
+	};
+	return (uint32_t)blocks->all.count;
+}
+
+static void blocks_clear(struct blocks *blocks)
+{
+	array_each(&blocks->all, translation)
+		free(translation->block);
+	blocks->all.count = 0;
+}
+
+static uint64_t on_enter(void *ctx, uint64_t pc, const uint8_t *code, size_t size)
+{
+	struct state *state = ctx;
+
+	return block_add(&state->blocks, pc - FIXTURE_BIAS, code, size);
+}
+
+static int on_place(void *ctx, const struct replay_place *place, struct capture_facts *facts)
+{
+	struct state *state = ctx;
+
+	assert_true(state->count < TOLD_MAX);
+	state->told[state->count++] = (struct told){ *place, *facts };
+	return state->count == state->stop_after ? -EPIPE : 0;
+}
+
+static int setup(void **ctx)
+{
+	struct state *state = mem_zalloc(sizeof(*state));
+
+	run_fixture_init(&state->fixture);
+	state->fixture.enter = on_enter;
+	state->fixture.ctx = state;
+	replay_create(&state->blocks, &state->replay);
+	*ctx = state;
+	return 0;
+}
+
+static int teardown(void **ctx)
+{
+	struct state *state = *ctx;
+
+	blocks_clear(&state->blocks);
+	array_deinit(&state->blocks.all);
+	replay_destroy(state->replay);
+	run_fixture_deinit(&state->fixture);
+	free(state);
+	return 0;
+}
+
+static int replay(struct state *state, const struct run_record *record)
+{
+	state->count = 0;
+	state->end = (struct replay_end){ UOP_END_COUNT, 12345 };
+	return replay_run(state->replay, record, on_place, state, &state->end);
+}
+
+/* Executes the code, written as a string, and tells of it. */
+#define RUN(state, text, limit) run(state, text, sizeof(text) - 1, limit)
+
+static void run(struct state *state, const char *code, size_t size, unsigned limit)
+{
+	memcpy(state->fixture.code, code, size);
+	run_fixture_execute(&state->fixture, limit);
+	assert_int_equal(replay(state, state->fixture.record), 0);
+}
+
+/* The n-th instruction that was told, from 0 on. */
+static const struct told *instruction(const struct state *state, unsigned n)
+{
+	for (size_t i = 0; i < state->count; i++)
+		if (state->told[i].place.class == CAPTURE_INSTRUCTION && !n--)
+			return &state->told[i];
+	fail_msg("instruction was not told");
+	return NULL;
+}
+
+static const struct told *entry(const struct state *state, unsigned n)
+{
+	for (size_t i = 0; i < state->count; i++)
+		if (state->told[i].place.class == CAPTURE_ENTRY && !n--)
+			return &state->told[i];
+	return NULL;
+}
+
+static size_t count_of(const struct state *state, enum capture_class class)
+{
+	size_t count = 0;
+
+	for (size_t i = 0; i < state->count; i++)
+		count += state->told[i].place.class == class;
+	return count;
+}
+
+static void expect(const struct told *told, enum capture_source source, uint64_t value,
+		   unsigned width)
+{
+	if (!(told->facts.known & CAPTURE_BIT(source)))
+		fail_msg("%s is not known", capture_source_text(source));
+	if (told->facts.values[source] != value || told->facts.widths[source] != width)
+		fail_msg("%s is %llx of %u bits, not %llx of %u", capture_source_text(source),
+			 (unsigned long long)told->facts.values[source], told->facts.widths[source],
+			 (unsigned long long)value, width);
+}
+
+static void expect_none(const struct told *told, enum capture_source source)
+{
+	if (told->facts.known & CAPTURE_BIT(source))
+		fail_msg("%s is known", capture_source_text(source));
+}
+
+/* --- Instructions ------------------------------------------------------------------------------------- */
+
+static void results_and_operands(void **ctx)
+{
+	struct state *state = *ctx;
+	uint64_t *regs = (uint64_t *)state->fixture.record->regs;
+
+	regs[UOP_RAX] = 0x1122334455667788;
+	regs[UOP_RBX] = 0x10;
+	RUN(state,
+	    "\x48\x01\xd8" /* add rax, rbx */
+	    "\x8d\x48\x04" /* lea ecx, [rax + 4] */
+	    "\xba\x05\x00\x00\x00" /* mov edx, 5 */
+	    "\x48\x83\xf8\x07" /* cmp rax, 7 */
+	    "\x0f\x97\xc3" /* seta bl */
+	    "\x31\xf6" /* xor esi, esi */
+	    "\x66\xff\xc2" /* inc dx */
+	    "\x90",
+	    8);
+	assert_int_equal(count_of(state, CAPTURE_INSTRUCTION), 8);
+	expect(instruction(state, 0), CAPTURE_RESULT, 0x1122334455667798, 64);
+	expect(instruction(state, 0), CAPTURE_OPERAND1, 0x1122334455667788, 64);
+	expect(instruction(state, 0), CAPTURE_OPERAND2, 0x10, 64);
+	expect_none(instruction(state, 0), CAPTURE_ADDRESS);
+	expect(instruction(state, 1), CAPTURE_RESULT, 0x5566779c, 32);
+	expect_none(instruction(state, 1), CAPTURE_ADDRESS);
+	expect(instruction(state, 2), CAPTURE_RESULT, 5, 32);
+	expect(instruction(state, 2), CAPTURE_OPERAND1, 5, 32);
+	expect(instruction(state, 3), CAPTURE_RESULT, 0x1122334455667798, 64);
+	expect(instruction(state, 3), CAPTURE_OPERAND1, 0x1122334455667798, 64);
+	expect(instruction(state, 3), CAPTURE_OPERAND2, 7, 64);
+	expect(instruction(state, 4), CAPTURE_RESULT, 1, 8);
+	expect(instruction(state, 5), CAPTURE_RESULT, 0, 32);
+	expect(instruction(state, 6), CAPTURE_RESULT, 6, 16);
+	expect(instruction(state, 6), CAPTURE_OPERAND1, 5, 16);
+	expect_none(instruction(state, 7), CAPTURE_RESULT);
+	for (unsigned i = 0; i < 8; i++) {
+		assert_int_equal(instruction(state, i)->place.number, i);
+		assert_int_equal(instruction(state, i)->place.pc,
+				 FIXTURE_CODE + instruction(state, i)->place.at);
+		expect_none(instruction(state, i), CAPTURE_TAKEN);
+		expect_none(instruction(state, i), CAPTURE_TARGET);
+	}
+	assert_int_equal(instruction(state, 7)->place.at, 23);
+}
+
+static void loads_and_stores(void **ctx)
+{
+	struct state *state = *ctx;
+	struct run_record *record = state->fixture.record;
+
+	record->flags = RUN_OVERWRITTEN;
+	record->regs[UOP_RDI] = FIXTURE_DATA + 16;
+	record->regs[UOP_RCX] = 0xaabbccdd11223344;
+	state->fixture.data[2] = 0x0102030405060708;
+	state->fixture.data[3] = 0x1111111122222222;
+	RUN(state,
+	    "\x48\x8b\x47\x08" /* mov rax, [rdi + 8] */
+	    "\x89\x0f" /* mov [rdi], ecx */
+	    "\x00\x0f" /* add [rdi], cl */
+	    "\x51" /* push rcx */
+	    "\x5a" /* pop rdx */
+	    "\x0f\xb6\x37" /* movzx esi, byte [rdi] */
+	    "\x48\x3b\x47\x08", /* cmp rax, [rdi + 8] */
+	    7);
+	expect(instruction(state, 0), CAPTURE_LOADED, 0x1111111122222222, 64);
+	expect(instruction(state, 0), CAPTURE_RESULT, 0x1111111122222222, 64);
+	expect(instruction(state, 0), CAPTURE_ADDRESS, FIXTURE_DATA + 24, 64);
+	expect_none(instruction(state, 0), CAPTURE_STORED);
+	expect(instruction(state, 1), CAPTURE_STORED, 0x11223344, 32);
+	expect(instruction(state, 1), CAPTURE_OVERWRITTEN, 0x05060708, 32);
+	expect(instruction(state, 1), CAPTURE_ADDRESS, FIXTURE_DATA + 16, 64);
+	expect_none(instruction(state, 1), CAPTURE_RESULT);
+	expect(instruction(state, 2), CAPTURE_LOADED, 0x44, 8);
+	expect(instruction(state, 2), CAPTURE_STORED, 0x88, 8);
+	expect(instruction(state, 2), CAPTURE_OVERWRITTEN, 0x44, 8); /* by the run itself */
+	expect(instruction(state, 2), CAPTURE_OPERAND1, 0x44, 8);
+	expect(instruction(state, 2), CAPTURE_OPERAND2, 0x44, 8);
+	expect(instruction(state, 3), CAPTURE_STORED, 0xaabbccdd11223344, 64);
+	expect(instruction(state, 3), CAPTURE_ADDRESS, record->regs[UOP_RSP] - 8, 64);
+	expect_none(instruction(state, 3), CAPTURE_RESULT); /* the stack pointer is none */
+	expect(instruction(state, 4), CAPTURE_LOADED, 0xaabbccdd11223344, 64);
+	expect(instruction(state, 4), CAPTURE_RESULT, 0xaabbccdd11223344, 64);
+	expect(instruction(state, 5), CAPTURE_LOADED, 0x88, 8);
+	assert_int_equal(instruction(state, 5)->facts.values[CAPTURE_RESULT], 0x88);
+	expect(instruction(state, 6), CAPTURE_RESULT, 0x1111111122222222, 64);
+	expect(instruction(state, 6), CAPTURE_OPERAND2, 0x1111111122222222, 64);
+}
+
+/* What is not known is not told, and neither is what follows from it. */
+static void unknown_values_are_not_told(void **ctx)
+{
+	struct state *state = *ctx;
+	struct run_record *record = state->fixture.record;
+
+	record->regs[UOP_RSI] = 0x1000; /* nothing is there */
+	record->regs[UOP_RDI] = FIXTURE_DATA;
+	RUN(state,
+	    "\x48\x8b\x06" /* mov rax, [rsi] */
+	    "\x48\xff\xc0" /* inc rax */
+	    "\x48\x89\x07" /* mov [rdi], rax */
+	    "\x48\x8b\x0f" /* mov rcx, [rdi] */
+	    "\x8b\x10" /* mov edx, [rax] */
+	    "\xb8\x01\x00\x00\x00", /* mov eax, 1 */
+	    6);
+	expect(instruction(state, 0), CAPTURE_ADDRESS, 0x1000, 64);
+	for (unsigned i = 0; i < 5; i++) {
+		expect_none(instruction(state, i), CAPTURE_LOADED);
+		expect_none(instruction(state, i), CAPTURE_STORED);
+		expect_none(instruction(state, i), CAPTURE_RESULT);
+	}
+	expect(instruction(state, 2), CAPTURE_ADDRESS, FIXTURE_DATA, 64);
+	expect_none(instruction(state, 4), CAPTURE_ADDRESS);
+	expect(instruction(state, 5), CAPTURE_RESULT, 1, 32);
+}
+
+static void vectors(void **ctx)
+{
+	struct state *state = *ctx;
+
+	state->fixture.record->regs[UOP_RDI] = FIXTURE_DATA;
+	state->fixture.data[0] = 0x1111;
+	state->fixture.data[1] = 0x2222;
+	RUN(state,
+	    "\x0f\x10\x07" /* movups xmm0, [rdi] */
+	    "\x66\x48\x0f\x7e\xc0" /* movq rax, xmm0 */
+	    "\x0f\x11\x47\x10" /* movups [rdi + 16], xmm0 */
+	    "\x0f\x28\xd1", /* movaps xmm2, xmm1 */
+	    4);
+	expect(instruction(state, 0), CAPTURE_LOADED, 0x1111, 64);
+	expect(instruction(state, 0), CAPTURE_RESULT, 0x1111, 64);
+	expect(instruction(state, 1), CAPTURE_RESULT, 0x1111, 64);
+	expect(instruction(state, 2), CAPTURE_STORED, 0x1111, 64);
+	expect(instruction(state, 2), CAPTURE_ADDRESS, FIXTURE_DATA + 16, 64);
+	expect_none(instruction(state, 3), CAPTURE_RESULT);
+}
+
+static void branches(void **ctx)
+{
+	struct state *state = *ctx;
+	struct run_record *record = state->fixture.record;
+
+	record->regs[UOP_RDX] = FIXTURE_CODE + 14;
+	record->regs[UOP_RCX] = 0;
+	RUN(state,
+	    "\x31\xc0" /*  0: xor eax, eax */
+	    "\x75\x10" /*  2: jne: not taken */
+	    "\x74\x02" /*  4: je 8 */
+	    "\x0f\x0b" /*  6: ud2 */
+	    "\xe3\x01" /*  8: jrcxz 11 */
+	    "\xcc" /* 10 */
+	    "\xff\xe2" /* 11: jmp rdx */
+	    "\xcc" /* 13 */
+	    "\x90", /* 14 */
+	    6);
+	expect(instruction(state, 1), CAPTURE_TAKEN, 0, 1);
+	expect(instruction(state, 2), CAPTURE_TAKEN, 1, 1);
+	expect(instruction(state, 3), CAPTURE_TAKEN, 1, 1);
+	expect_none(instruction(state, 2), CAPTURE_TARGET);
+	expect(instruction(state, 4), CAPTURE_TARGET, FIXTURE_CODE + 14, 64);
+	expect_none(instruction(state, 4), CAPTURE_TAKEN);
+	assert_int_equal(instruction(state, 5)->place.pc, FIXTURE_CODE + 14);
+	/* Of the whole run: 0, 1, 1 below a marker, and one target. */
+	assert_int_equal(state->told[0].place.class, CAPTURE_RUN);
+	expect(&state->told[0], CAPTURE_PATH, 0xb, 64);
+	expect(&state->told[0], CAPTURE_GOAL1, FIXTURE_CODE + 14, 64);
+	expect(&state->told[0], CAPTURE_GOAL2, 0, 64);
+}
+
+/* A string instruction is one, however often it repeats. */
+static void strings(void **ctx)
+{
+	struct state *state = *ctx;
+	struct run_record *record = state->fixture.record;
+
+	record->regs[UOP_RSI] = FIXTURE_DATA;
+	record->regs[UOP_RDI] = FIXTURE_DATA + 256;
+	record->regs[UOP_RCX] = 5;
+	memcpy(state->fixture.data, "assayed", 8);
+	RUN(state,
+	    "\xf3\xa4" /* rep movsb */
+	    "\x8a\x47\xff", /* mov al, [rdi - 1] */
+	    2);
+	assert_int_equal(count_of(state, CAPTURE_INSTRUCTION), 2);
+	expect(instruction(state, 0), CAPTURE_LOADED, 'a', 8);
+	expect(instruction(state, 0), CAPTURE_STORED, 'a', 8);
+	expect(instruction(state, 1), CAPTURE_RESULT, 'y', 8);
+}
+
+/* --- Functions ------------------------------------------------------------------------------------------ */
+
+static void arguments_set(struct run_record *record)
+{
+	static const uint8_t registers[] = { UOP_RDI, UOP_RSI, UOP_RDX, UOP_RCX, UOP_R8, 9 };
+
+	for (unsigned i = 0; i < sizeof(registers); i++)
+		record->regs[registers[i]] = 100 + i;
+}
+
+static void arguments_expect(const struct told *told)
+{
+	for (unsigned i = 0; i < CAPTURE_ARGS; i++)
+		expect(told, CAPTURE_ARG0 + i, 100 + i, 64);
+}
+
+static void calls_and_returns(void **ctx)
+{
+	struct state *state = *ctx;
+	struct run_record *record = state->fixture.record;
+	uint64_t above = FIXTURE_CODE + 0x40;
+
+	arguments_set(record);
+	record->callers[0] = above;
+	record->callers[1] = 0x777;
+	state->fixture.data[FIXTURE_DATA_SIZE / 16] = above; /* at rsp */
+	memcpy(state->fixture.code + 0x40, "\x90\x90", 2);
+	memcpy(state->fixture.code + 0x20, "\x31\xc0\xc3", 3); /* xor eax, eax; ret */
+	RUN(state,
+	    "\xe8\x1b\x00\x00\x00" /* 0: call 0x20 */
+	    "\x90" /* 5 */
+	    "\xc3", /* 6: ret to 0x40 */
+	    6);
+	assert_int_equal(count_of(state, CAPTURE_ENTRY), 1);
+	assert_int_equal(entry(state, 0)->place.pc, FIXTURE_CODE + 0x20);
+	assert_int_equal(entry(state, 0)->place.caller, FIXTURE_CODE + 5);
+	arguments_expect(entry(state, 0));
+	expect_none(entry(state, 0), CAPTURE_RESULT);
+	expect_none(instruction(state, 0), CAPTURE_STORED); /* where to return is no datum */
+	expect_none(instruction(state, 0), CAPTURE_ARG0);
+	assert_int_equal(instruction(state, 0)->place.caller, above);
+	assert_int_equal(instruction(state, 1)->place.caller, FIXTURE_CODE + 5);
+	assert_int_equal(instruction(state, 2)->place.caller, FIXTURE_CODE + 5);
+	expect(instruction(state, 2), CAPTURE_TARGET, FIXTURE_CODE + 5, 64);
+	expect(instruction(state, 2), CAPTURE_CALLER, FIXTURE_CODE + 5, 64);
+	assert_int_equal(instruction(state, 3)->place.caller, above);
+	expect(instruction(state, 4), CAPTURE_TARGET, above, 64);
+	assert_int_equal(instruction(state, 5)->place.pc, above);
+	assert_int_equal(instruction(state, 5)->place.caller, 0x777);
+}
+
+/* Through a jump that loads its target, as in a procedure linkage table, the function is entered too. */
+static void calls_through_a_table(void **ctx)
+{
+	struct state *state = *ctx;
+	struct run_record *record = state->fixture.record;
+
+	arguments_set(record);
+	record->regs[UOP_RBX] = FIXTURE_DATA;
+	state->fixture.data[0] = FIXTURE_CODE + 0x60;
+	memcpy(state->fixture.code + 0x60, "\x01\xfe\xeb\x00\x90", 5); /* add esi, edi; jmp */
+	memcpy(state->fixture.code + 0x20, "\xf3\x0f\x1e\xfa\xff\x23", 6); /* endbr64; jmp [rbx] */
+	RUN(state, "\xe8\x1b\x00\x00\x00", 6);
+	assert_int_equal(count_of(state, CAPTURE_ENTRY), 2);
+	assert_int_equal(entry(state, 0)->place.pc, FIXTURE_CODE + 0x20);
+	assert_int_equal(entry(state, 1)->place.pc, FIXTURE_CODE + 0x60);
+	assert_int_equal(entry(state, 1)->place.caller, FIXTURE_CODE + 5);
+	arguments_expect(entry(state, 1));
+	expect(instruction(state, 2), CAPTURE_TARGET, FIXTURE_CODE + 0x60, 64);
+	/* Where the function jumps after it has done something, nothing is entered. */
+	assert_int_equal(instruction(state, 5)->place.pc, FIXTURE_CODE + 0x64);
+}
+
+/* --- Parts of runs ---------------------------------------------------------------------------------------- */
+
+static void skipped_instructions_are_not_told(void **ctx)
+{
+	struct state *state = *ctx;
+	struct run_record *record = state->fixture.record;
+
+	record->skipped = 2;
+	record->regs[UOP_RAX] = 1;
+	RUN(state,
+	    "\x48\xff\xc0" /* inc rax */
+	    "\x74\x00" /* je: not taken, not told */
+	    "\x48\xff\xc0"
+	    "\x75\x00" /* jne: taken */
+	    "\x48\xff\xc0",
+	    5);
+	assert_int_equal(count_of(state, CAPTURE_INSTRUCTION), 3);
+	assert_int_equal(state->told[0].place.class, CAPTURE_RUN);
+	assert_int_equal(state->told[0].place.pc, FIXTURE_CODE + 5);
+	expect(&state->told[0], CAPTURE_PATH, 3, 64);
+	expect(instruction(state, 0), CAPTURE_RESULT, 3, 64);
+	assert_int_equal(state->end.end, UOP_END_NONE);
+	record->skipped = 5;
+	assert_int_equal(replay(state, record), 0);
+	assert_int_equal(state->count, 0);
+}
+
+static void unfinished_instructions_are_not_told(void **ctx)
+{
+	struct state *state = *ctx;
+	struct run_record *record = state->fixture.record;
+
+	record->regs[UOP_RAX] = 1;
+	RUN(state,
+	    "\x48\xff\xc0" /* inc rax */
+	    "\x48\xf7\xf1", /* div rcx */
+	    5);
+	assert_int_equal(state->end.end, UOP_END_DIVIDE);
+	assert_string_equal(lift_mnemonic(state->end.mnemonic), "div");
+	assert_int_equal(count_of(state, CAPTURE_INSTRUCTION), 1);
+	expect_none(&state->told[0], CAPTURE_PATH); /* cut short */
+	run_fixture_begin(&state->fixture);
+	RUN(state, "\x48\xff\xc0\xf4", 5); /* inc rax; hlt */
+	assert_int_equal(state->end.end, UOP_END_PRIVILEGED);
+	assert_string_equal(lift_mnemonic(state->end.mnemonic), "hlt");
+	assert_int_equal(count_of(state, CAPTURE_INSTRUCTION), 1);
+	run_fixture_begin(&state->fixture);
+	RUN(state, "\xf4", 5);
+	assert_int_equal(state->end.end, UOP_END_PRIVILEGED);
+	assert_int_equal(state->count, 0);
+}
+
+static void the_context_is_told(void **ctx)
+{
+	struct state *state = *ctx;
+	struct run_record *record = state->fixture.record;
+
+	record->flags = RUN_SYSTEM;
+	record->record.image.tgid = 77;
+	record->record.tid = 78;
+	RUN(state, "\x48\xff\xc0\x90", 2);
+	for (size_t i = 0; i < state->count; i++) {
+		const struct told *told = &state->told[i];
+
+		assert_int_equal(told->facts.values[CAPTURE_PID], 77);
+		assert_int_equal(told->facts.values[CAPTURE_TID], 78);
+		expect(told, CAPTURE_PPID, 1000 + RUN_SYSTEM_PPID, 64);
+		expect(told, CAPTURE_BLOCKED, 1000 + RUN_SYSTEM_BLOCKED, 64);
+		expect_none(told, CAPTURE_SYSCALL); /* not in the kernel */
+		expect_none(told, CAPTURE_USERSITE);
+		expect_none(told, CAPTURE_CALLER);
+	}
+	assert_int_equal(state->count, 3);
+}
+
+static void failures_of_the_callback_are_handed_on(void **ctx)
+{
+	struct state *state = *ctx;
+
+	RUN(state, "\x48\xff\xc0\x90\x90", 3);
+	assert_int_equal(state->count, 4);
+	state->stop_after = 2;
+	assert_int_equal(replay(state, state->fixture.record), -EPIPE);
+	assert_int_equal(state->count, 2);
+}
+
+/* --- Damage ------------------------------------------------------------------------------------------------ */
+
+static struct run_record *record_copy(const struct run_record *record)
+{
+	size_t size = sizeof(*record) + RUN_LOG_MAX * 8;
+	struct run_record *copy = mem_alloc(size);
+
+	memcpy(copy, record, size);
+	return copy;
+}
+
+static void refused(struct state *state, const struct run_record *damaged, const char *what)
+{
+	if (replay(state, damaged) != -EBADMSG)
+		fail_msg("taken although %s", what);
+	assert_int_equal(state->count, 0);
+	assert_int_equal(state->end.mnemonic, 12345); /* untouched */
+}
+
+#define DAMAGE(what, change)                                                                       \
+	do {                                                                                       \
+		AUTO(free_ptr) struct run_record *damaged = record_copy(state->fixture.record);    \
+		change;                                                                            \
+		refused(state, damaged, what);                                                     \
+	} while (0)
+
+static void damaged_records_are_refused(void **ctx)
+{
+	struct state *state = *ctx;
+
+	state->fixture.record->regs[UOP_RDI] = FIXTURE_DATA;
+	state->fixture.data[0] = 7;
+	/* mov rax, [rdi]; add rax, rcx; jmp; mov rdx, rax; inc rdx */
+	RUN(state, "\x48\x8b\x07\x48\x01\xc8\xeb\x00\x48\x89\xc2\x48\xff\xc2", 4);
+	DAMAGE("the hash is another", damaged->state_hash ^= 1);
+	DAMAGE("a register is another", damaged->regs[UOP_RCX] ^= 1);
+	DAMAGE("what was loaded is another", damaged->log[2] ^= 1);
+	DAMAGE("what was loaded is missing", damaged->missing[0] |= 4);
+	DAMAGE("the log is cut", damaged->log_count--);
+	DAMAGE("the log is cut", damaged->log_count = 1);
+	DAMAGE("the log is empty", damaged->log_count = 0);
+	DAMAGE("the log is too long", damaged->log_count++);
+	DAMAGE("there is no such translation", damaged->log[1] = 99);
+	DAMAGE("there is no such translation", damaged->log[1] = 0);
+	DAMAGE("no instruction is there", damaged->log[1] |= 1ull << 32);
+	DAMAGE("the instruction is another", damaged->log[1] |= 3ull << 32);
+	DAMAGE("the block is elsewhere", damaged->log[0]++);
+	DAMAGE("the run is elsewhere", damaged->pc++);
+	DAMAGE("the run is longer", damaged->instructions++);
+	DAMAGE("the run is shorter", damaged->instructions--);
+	DAMAGE("it ended otherwise", damaged->end = UOP_END_DIVIDE);
+	DAMAGE("it is said to have system values", damaged->flags |= RUN_SYSTEM);
+	assert_int_equal(replay(state, state->fixture.record), 0);
+}
+
+/* --- The kernel's records ------------------------------------------------------------------------------------ */
+
+/* The bench's translations, under their serials. */
+static void translations_take(struct state *state, const struct run_bench *bench)
+{
+	if (bench->blocks.count < state->blocks.all.count)
+		blocks_clear(&state->blocks);
+	for (size_t i = state->blocks.all.count; i < bench->blocks.count; i++) {
+		const struct bench_block *known = &bench->blocks.items[i];
+
+		block_add(&state->blocks, known->pc - BENCH_BIAS, known->block.code,
+			  known->block.length);
+		*state->blocks.all.items[i].block = known->block;
+	}
+}
+
+static void code_make(struct run_corpus *corpus, struct run_bench *bench, unsigned count)
+{
+	uint64_t pc = BENCH_CODE + corpus_random(corpus) % 8192;
+
+	bench->test->pc = pc;
+	corpus_state(corpus, bench);
+	bench->test->unknown = UOP_XMM_ALL;
+	for (unsigned i = 0; i < count; i++)
+		pc += corpus_instruction(corpus, bench, pc, i + 1 < count);
+	memcpy(bench->code + (pc - BENCH_CODE), "\xeb", 2);
+}
+
+/* Random code, executed by the kernel: the replay comes to the same state, and tells of every instruction. */
+static void kernel_records(struct state *state, unsigned flags)
+{
+	struct run_corpus corpus = { .random = SEED };
+	struct run_bench *bench = NULL;
+	unsigned ends[UOP_END_COUNT] = { 0 };
+
+	assert_int_equal(run_bench_create(flags, &bench), 0);
+	for (unsigned i = 0; i < KERNEL_RUNS; i++) {
+		unsigned count = 1 + corpus_random(&corpus) % KERNEL_RUN_MAX;
+
+		code_make(&corpus, bench, count);
+		bench->test->limit = count + 1;
+		bench->test->skip = corpus_random(&corpus) % 3;
+		run_bench_host(bench);
+		run_bench_kernel(bench);
+		translations_take(state, bench);
+		if (replay(state, bench->record) != 0)
+			fail_msg("run %u of seed %d was refused", i, SEED);
+		assert_int_equal(count_of(state, CAPTURE_INSTRUCTION),
+				 bench->test->begun > bench->test->skip
+					 ? bench->test->begun - bench->test->skip
+					 : 0);
+		ends[state->end.end]++;
+	}
+	assert_true(ends[UOP_END_NONE] > KERNEL_RUNS / 4);
+	assert_true(ends[UOP_END_UNKNOWN_ADDRESS] && ends[UOP_END_UNKNOWN_BRANCH]);
+	run_bench_destroy(bench);
+}
+
+static void records_of_the_kernel(void **ctx)
+{
+	struct ability bpf;
+
+	if (ability_probe(ABILITY_BPF_SAMPLER, &bpf) || !bpf.yes) {
+		print_message("%s\n", bpf.detail);
+		skip();
+	}
+	kernel_records(*ctx, 0);
+	blocks_clear(&((struct state *)*ctx)->blocks);
+	kernel_records(*ctx, RUN_OVERWRITTEN);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(results_and_operands),
+		TEST(loads_and_stores),
+		TEST(unknown_values_are_not_told),
+		TEST(vectors),
+		TEST(branches),
+		TEST(strings),
+		TEST(calls_and_returns),
+		TEST(calls_through_a_table),
+		TEST(skipped_instructions_are_not_told),
+		TEST(unfinished_instructions_are_not_told),
+		TEST(the_context_is_told),
+		TEST(failures_of_the_callback_are_handed_on),
+		TEST(damaged_records_are_refused),
+		TEST(records_of_the_kernel),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
