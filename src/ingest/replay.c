@@ -52,6 +52,7 @@ struct replay {
 	size_t overlay_count;
 	struct translation *translation; /* of the block being run; NULL between two */
 	uint32_t instructions; /* begun */
+	uint32_t uops; /* executed */
 	uint32_t number; /* of the instruction in its block */
 	uint32_t first_number; /* of the one that the block was entered at */
 	uint32_t at;
@@ -484,6 +485,8 @@ static int uop_next(struct replay *replay, uint32_t limit)
 			return 1 + UOP_END_OVERLAY_FULL;
 		instruction_begin(replay, uop);
 	}
+	if (replay->uops++ >= RUN_UOPS_MAX)
+		return 1 + UOP_END_STRING_LONG;
 	if (replay->log_at > RUN_LOG_MAX - 4)
 		return 1 + UOP_END_LOG_FULL;
 	before_uop(replay, uop);
@@ -531,6 +534,7 @@ static void run_begin(struct replay *replay, const struct run_record *run)
 	replay->log_at = run->flags & RUN_SYSTEM ? RUN_SYSTEM_COUNT : 0;
 	replay->broken = replay->log_at > run->log_count;
 	replay->overlay_count = replay->instructions = replay->step_count = 0;
+	replay->uops = 0;
 	replay->translation = NULL;
 	replay->entering = false;
 	replay->directions = replay->branches = replay->goal_count = 0;

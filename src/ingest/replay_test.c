@@ -633,7 +633,7 @@ static void kernel_records(struct state *state, unsigned flags)
 	run_bench_destroy(bench);
 }
 
-static void records_of_the_kernel(void **ctx)
+static void bpf_need(void)
 {
 	struct ability bpf;
 
@@ -641,9 +641,39 @@ static void records_of_the_kernel(void **ctx)
 		print_message("%s\n", bpf.detail);
 		skip();
 	}
+}
+
+static void records_of_the_kernel(void **ctx)
+{
+	bpf_need();
 	kernel_records(*ctx, 0);
 	blocks_clear(&((struct state *)*ctx)->blocks);
 	kernel_records(*ctx, RUN_OVERWRITTEN);
+}
+
+/* A run that does little but repeat itself: the kernel gives up on it, and says how far it came. */
+static void endless_runs(void **ctx)
+{
+	static const uint8_t code[] = { 0xb9, 0x40, 0, 0, 0, 0x48, 0x89, 0xdf, 0xf3, 0xaa };
+	struct state *state = *ctx;
+	struct run_bench *bench = NULL;
+
+	bpf_need();
+	assert_int_equal(run_bench_create(0, &bench), 0);
+	for (unsigned i = 0; i < 40; i++) /* mov ecx, 64; mov rdi, rbx; rep stosb */
+		memcpy(bench->code + i * sizeof(code), code, sizeof(code));
+	bench->test->pc = BENCH_CODE;
+	bench->test->regs[UOP_RBX] = BENCH_DATA;
+	bench->test->unknown = UOP_XMM_ALL;
+	bench->test->limit = 120;
+	run_bench_host(bench);
+	run_bench_kernel(bench);
+	translations_take(state, bench);
+	assert_int_equal(replay(state, bench->record), 0);
+	assert_int_equal(state->end.end, UOP_END_STRING_LONG);
+	assert_int_equal(count_of(state, CAPTURE_INSTRUCTION), bench->test->begun);
+	assert_true(bench->test->begun > 9 && bench->test->begun < bench->test->limit);
+	run_bench_destroy(bench);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -665,6 +695,7 @@ int main(void)
 		TEST(failures_of_the_callback_are_handed_on),
 		TEST(damaged_records_are_refused),
 		TEST(records_of_the_kernel),
+		TEST(endless_runs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,6 +21,7 @@
 enum {
 	RUN_LOG_MAX = 256, /* words; a power of two */
 	RUN_LENGTH_MAX = 128, /* instructions, skipped ones included */
+	RUN_UOPS_MAX = 4096, /* micro-operations: string instructions repeat */
 	RUN_CALLERS = 4,
 	RUN_CODE_BYTES = 128, /* sent with a request for a block */
 	RUN_TEXT_BYTES = 1024,

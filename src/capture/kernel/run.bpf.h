@@ -77,7 +77,6 @@ enum {
 	WINDOW_SIZE = 256, /* a power of two: windows do not cross pages */
 	WINDOWS = 16, /* likewise */
 	UOPS_PER_CALL = 4,
-	UOPS_MAX = 4096, /* of a run: string instructions repeat */
 	THREAD_SIZE = 16384,
 	PAGE = 4096,
 	WAKE_AGAIN_NS = 5000000,
@@ -127,6 +126,7 @@ struct run {
 	__u32 count; /* of them; 0: a block has yet to be entered */
 	__u32 at; /* of the instruction under way */
 	__u32 begun; /* instructions, the one under way included */
+	__u32 uops; /* micro-operations */
 	__u32 limit;
 	__u32 serial;
 	__u32 log_count;
@@ -570,7 +570,9 @@ static __always_inline long run_uop(struct run *run)
 		run->begun++;
 	}
 	end = UOP_END_LOG_FULL;
-	if (run->log_count <= RUN_LOG_MAX - 4)
+	if (run->uops++ >= RUN_UOPS_MAX)
+		end = UOP_END_STRING_LONG;
+	else if (run->log_count <= RUN_LOG_MAX - 4)
 		end = uop_step(&run->state, uop, run);
 	if (end == UOP_LEFT) {
 		run->count = 0;
@@ -670,6 +672,7 @@ static __always_inline void state_begin(struct run *run, __u64 pc)
 	run->mapping_generation = generation;
 	run->count = 0;
 	run->begun = 0;
+	run->uops = 0;
 	run->log_count = 0;
 	run->end = UOP_END_NONE;
 	for (int i = 0; i < RUN_LOG_MAX / 64; i++)

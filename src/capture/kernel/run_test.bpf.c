@@ -79,7 +79,7 @@ int run_once(void *ctx)
 	if (!test || !run)
 		return 1;
 	test_begin(run, test);
-	bpf_loop(UOPS_MAX / UOPS_PER_CALL, run_step, &run, 0);
+	bpf_loop(RUN_UOPS_MAX / UOPS_PER_CALL + 1, run_step, &run, 0);
 	test_end(run, test);
 	return 0;
 }

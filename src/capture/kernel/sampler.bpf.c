@@ -816,7 +816,7 @@ static __always_inline void run_ahead(struct bpf_perf_event_data *ctx,
 	callers_copy(run, walk);
 	if (run_flags & RUN_SYSTEM)
 		system_log(run, subject->task, user_site(walk));
-	bpf_loop(UOPS_MAX / UOPS_PER_CALL, run_step, &run, 0);
+	bpf_loop(RUN_UOPS_MAX / UOPS_PER_CALL + 1, run_step, &run, 0);
 	tally->steps += run->begun;
 	if (run_send(run, skip))
 		tally->lost[RUN_LOSS_RING_FULL]++;
