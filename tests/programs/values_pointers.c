@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Functions that are given addresses of data, of bss, of the heap, of the stack, of code and of memory without a name,
- * again and again; and a file to be mapped, if one is named.
+ * again and again. Maps a file, if one is named.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -53,21 +53,35 @@ static double now(void)
 	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
+static int file_map(const char *path)
+{
+	int fd = open(path, O_RDWR);
+
+	if (mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) != MAP_FAILED)
+		return 0;
+	perror(path);
+	return 1;
+}
+
+/* SECONDS [FILE [SECONDS before it is mapped]] */
 int main(int argc, char **argv)
 {
-	double end = now() + atof(argv[1]);
+	double begin = now(), end = begin + strtod(argv[1], NULL);
+	double map = begin + (argc > 3 ? strtod(argv[3], NULL) : 0);
 	uint64_t local[4] = { 1 }, sum = 0, *heap = calloc(8, 8);
 	uint64_t *memory =
 		mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int fd = argc > 2 ? open(argv[2], O_RDWR) : -1;
+	const char *path = argc > 2 ? argv[2] : NULL;
 
-	if (argc > 2 && mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED) {
-		perror(argv[2]);
-		return 1;
-	}
-	while (now() < end)
+	while (now() < end) {
+		if (path && now() >= map) {
+			if (file_map(path))
+				return 1;
+			path = NULL;
+		}
 		sum += take_data(window + 2) + take_bss(counters + 5) + take_heap(heap) +
 		       take_stack(local) + take_memory(memory + 3);
+	}
 	printf("%p %p %p %p %p %d\n", (void *)(window + 2), (void *)(counters + 5), (void *)heap,
 	       (void *)local, (void *)(memory + 3), sum == 1);
 	return 0;
