@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Runs of real programs: kernel and collector compute the same, nothing disappears, and the programs notice nothing.
+
+The collector executes each run once more from what the kernel logged and compares the states at the end. Whatever is
+wrong in one of the two executors, in the log or in the publishing of translations shows as a run that disagreed.
+"""
+
+import os
+import subprocess
+import unittest
+
+import lib
+
+RATE = ["-F", "4999"]
+LONGEST = ["--run-length", "64", "--run-skip", "64"]
+EVERYTHING = ["--values=default,operands,loaded,overwritten,address,path,caller,syscall,uid"]
+STEPS_MIN = 1000000
+
+QUERY = """
+create table t (id integer primary key, name text, weight real);
+with recursive n(i) as (select 1 union all select i + 1 from n where i < 200000)
+insert into t select i, hex(i * 7919 % 65537) || 'abc', i * 1.5 from n;
+create index byname on t (name);
+select count(*), sum(weight), min(name), max(name) from t where name like '3%';
+select substr(name, 1, 2), count(*), avg(weight) from t group by 1 order by 2 desc, 1 limit 20;
+select a.name, b.weight from t a join t b on b.name = a.name where a.id % 997 = 0 order by 1;
+"""
+
+SCRIPT = """
+import hashlib, json, re
+words = [hashlib.md5(str(i).encode()).hexdigest() for i in range(120000)]
+table = {}
+for word in words:
+    table.setdefault(word[:2], []).append(int(word[2:8], 16) % 1000 / 7)
+text = json.dumps({key: sorted(values)[:20] for key, values in sorted(table.items())})
+print(hashlib.md5(text.encode()).hexdigest(), len(re.findall(r"[0-9]{3}\\.[0-9]+", text)))
+print(sum(i * i % 7 for i in range(2000000)))
+"""
+
+
+def text_file():
+    """Something to compress that is neither random nor trivial."""
+    path = lib.scratch("text")
+    with open(path, "w", encoding="utf-8") as file:
+        for i in range(100000):
+            file.write(f"{i * 2654435761 % 2 ** 32:x} line {i % 97} of {i * i % 1009}\n")
+    return path
+
+
+class Runs(unittest.TestCase):
+    steps = 0
+
+    @classmethod
+    def setUpClass(cls):
+        cls.text = text_file()
+        cls.script = lib.scratch("script.py")
+        cls.query = lib.scratch("query.sql")
+        for path, content in ((cls.script, SCRIPT), (cls.query, QUERY)):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(content)
+
+    def setUp(self):
+        lib.need_root(self)
+
+    def check(self, profile, at_least):
+        """No run disagreed, and seen = kept + lost."""
+        losses = dict(profile.database.execute("select reason, count from run_loss"))
+        ends = dict(profile.database.execute("select reason, sum(count) from run_end group by reason"))
+        seen, kept = int(profile.meta("runs_seen")), int(profile.meta("runs_kept"))
+        self.assertNotIn("disagreed", losses)
+        self.assertNotIn("bad_record", losses)
+        self.assertNotIn("bad_block", ends)
+        self.assertEqual(seen, kept + sum(losses.values()), losses)
+        self.assertEqual(sum(ends.values()), kept, ends)
+        self.assertGreaterEqual(kept, at_least)
+        self.assertGreater(ends["length"], 0, ends)
+        self.assertEqual(seen, int(profile.meta("seen")))
+        self.assertLessEqual(int(profile.meta("values_kept")), int(profile.meta("values_seen")))
+        self.assertGreater(int(profile.meta("values_kept")), 0)
+        Runs.steps += int(profile.meta("runs_steps"))
+
+    def compare(self, *command, at_least=500, values=("--values",), stdin=None):
+        """Records the command; its output is what it is without us."""
+        def with_input(start, *arguments, **options):
+            if not stdin:
+                return start(*arguments, **options)
+            with open(stdin, "rb") as file:
+                return start(*arguments, stdin=file, **options)
+
+        alone = with_input(subprocess.run, command, capture_output=True, check=True)
+        run = with_input(lib.record, *RATE, *LONGEST, *values, "--", *command)
+        self.assertEqual(run.out, alone.stdout)
+        self.check(run.profile, at_least)
+
+    def test_xz(self):
+        self.compare("xz", "-6", "--stdout", self.text)
+
+    def test_gzip(self):
+        self.compare("gzip", "-9", "--stdout", "-n", self.text, values=EVERYTHING)
+
+    def test_python(self):
+        self.compare(lib.PYTHON, self.script, values=EVERYTHING)
+
+    def test_sqlite(self):
+        self.compare("sqlite3", ":memory:", stdin=self.query)
+
+    def test_cxx(self):
+        victim = lib.build(os.path.join(lib.ROOT, "src/isa/step_victim.cc"), name="victim")
+        self.compare("sh", "-c", f"for i in 1 2 3 4 5 6 7 8 9; do {victim}; done")
+
+    def test_system(self):
+        """Everything on the machine, with much of it in the kernel."""
+        load = "dd if=/dev/zero bs=4k count=100000 | md5sum; find /usr/lib -type f | wc -l"
+        alone = subprocess.run(["sh", "-c", load], capture_output=True, check=True)
+        run = lib.record(*RATE, *LONGEST, *EVERYTHING, "-a", "--", "sh", "-c", load)
+        self.assertEqual(run.out, alone.stdout)
+        self.check(run.profile, 1000)
+        kernel = run.profile.value("select count(*) from value where owner is null")
+        self.assertGreater(kernel, 500)
+
+    def test_zz_enough_steps(self):
+        """After all others."""
+        print(f"{Runs.steps} instructions were interpreted")
+        self.assertGreater(Runs.steps, STEPS_MIN)
+
+
+if __name__ == "__main__":
+    lib.main()
