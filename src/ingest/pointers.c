@@ -7,8 +7,9 @@
  * say how far it goes. So a module is asked for first, but only where something is mapped.
  *
  * 1. A value is named only if it lay in an area when its process, or one of the same program, was last looked at.
- * 2. Spaces and areas are bounded: the one that was not looked at for the longest time goes.
- * 3. Areas are sorted and do not overlap.
+ * 2. A value that means different things in different processes has no name.
+ * 3. Spaces and areas are bounded: the one that was not looked at for the longest time goes.
+ * 4. Areas are sorted and do not overlap.
  */
 #include "ingest/pointers.h"
 
@@ -60,6 +61,14 @@ struct space {
 	ARRAY(struct extent) extents;
 };
 
+struct name {
+	uint64_t value;
+	uint64_t address; /* in the module */
+	struct module_id module; /* 0: it has a text instead */
+	uint32_t text; /* in texts */
+	bool ambiguous; /* it means something else in another process */
+};
+
 struct pointers {
 	struct loadmap *loadmap;
 	struct locations *locations;
@@ -69,7 +78,8 @@ struct pointers {
 	size_t area_count; /* of all spaces */
 	struct strtab texts;
 	struct map files; /* hash of device and inode to whether it is a device */
-	struct map named; /* values */
+	ARRAY(struct name) names;
+	struct map named; /* value to place in names */
 	struct kallsyms *kallsyms; /* NULL: not asked for yet, or not to be had */
 	bool kallsyms_tried;
 };
@@ -109,6 +119,7 @@ void pointers_destroy(struct pointers *pointers)
 	map_deinit(&pointers->by_process);
 	strtab_deinit(&pointers->texts);
 	map_deinit(&pointers->files);
+	array_deinit(&pointers->names);
 	map_deinit(&pointers->named);
 	kallsyms_destroy(pointers->kallsyms);
 	free(pointers);
@@ -332,54 +343,58 @@ static const struct area *area_find(const struct space *space, uint64_t address)
 	return &space->areas.items[low];
 }
 
-static int name_put(struct pointers *pointers, uint64_t value, struct location_id location,
-		    const char *text)
+static bool is_same(const struct name *a, const struct name *b)
 {
-	map_at(&pointers->named, value, NULL);
-	return store_value_name_put(pointers->store, value, location, text);
+	return a->module.v == b->module.v && a->address == b->address && a->text == b->text;
 }
 
-static int location_put(struct pointers *pointers, uint64_t value, struct module_id module,
-			uint64_t address)
+static void name_add(struct pointers *pointers, const struct name *name)
 {
-	struct location_id location;
-	int err = locations_add(pointers->locations, module, address, &location);
+	struct name *known;
+	uint64_t *at;
+	bool fresh;
 
-	return err ? err : name_put(pointers, value, location, NULL);
+	if (pointers->names.count >= NAMES_MAX && !map_find(&pointers->named, name->value))
+		return;
+	at = map_at(&pointers->named, name->value, &fresh);
+	if (fresh) {
+		*at = pointers->names.count;
+		*array_push(&pointers->names) = *name;
+		return;
+	}
+	known = &pointers->names.items[*at];
+	known->ambiguous |= !is_same(known, name);
 }
 
-static int name_in_space(struct pointers *pointers, const struct space *space,
-			 const struct area *area, uint64_t value)
+/* false: it has nothing there. */
+static bool name_in_space(struct pointers *pointers, const struct space *space, uint64_t value)
 {
+	const struct area *area = area_find(space, value);
+	struct name name = { .value = value };
+
+	if (!area)
+		return false;
+	name.text = area->text;
 	array_each(&space->extents, extent)
 		if (value >= extent->start && value < extent->end)
-			return location_put(pointers, value, extent->module, value - extent->bias);
-	return name_put(pointers, value, (struct location_id){ 0 },
-			strtab_get(&pointers->texts, area->text));
+			name = (struct name){ .value = value,
+					      .module = extent->module,
+					      .address = value - extent->bias };
+	name_add(pointers, &name);
+	return true;
 }
 
-static bool is_nameable(const struct pointers *pointers, uint64_t value)
-{
-	return pointers->named.count < NAMES_MAX && !map_find(&pointers->named, value);
-}
-
-int pointers_name(struct pointers *pointers, struct process_id process, uint64_t value)
+void pointers_name(struct pointers *pointers, struct process_id process, uint64_t value)
 {
 	const struct space *first = space_of(pointers, process.v);
-	const struct area *area;
 
-	if (!first || value < ADDRESS_MIN || value >= USER_END || !is_nameable(pointers, value))
-		return 0;
-	area = area_find(first, value);
-	if (area)
-		return name_in_space(pointers, first, area, value);
-	array_each(&pointers->spaces, space) {
-		area = space->program && space->program == first->program ? area_find(space, value)
-									  : NULL;
-		if (area)
-			return name_in_space(pointers, space, area, value);
-	}
-	return 0;
+	if (!first || value < ADDRESS_MIN || value >= USER_END ||
+	    name_in_space(pointers, first, value) || map_find(&pointers->named, value))
+		return;
+	array_each(&pointers->spaces, space)
+		if (space->program && space->program == first->program &&
+		    name_in_space(pointers, space, value))
+			return;
 }
 
 static bool kernel_knows(struct pointers *pointers, uint64_t address)
@@ -394,10 +409,34 @@ static bool kernel_knows(struct pointers *pointers, uint64_t address)
 	       kallsyms_resolve(pointers->kallsyms, address, &answer, &module) == 0;
 }
 
-int pointers_name_kernel(struct pointers *pointers, uint64_t value)
+void pointers_name_kernel(struct pointers *pointers, uint64_t value)
 {
-	if (value < KERNEL_START || !is_nameable(pointers, value) || !kernel_knows(pointers, value))
-		return 0;
-	return location_put(pointers, value, loadmap_kernel_module(pointers->loadmap, "[kernel]"),
-			    value);
+	struct name name = { .value = value, .address = value };
+
+	if (value < KERNEL_START || map_find(&pointers->named, value) ||
+	    !kernel_knows(pointers, value))
+		return;
+	name.module = loadmap_kernel_module(pointers->loadmap, "[kernel]");
+	name_add(pointers, &name);
+}
+
+int pointers_flush(struct pointers *pointers)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < pointers->names.count && !err; i++) {
+		const struct name *name = &pointers->names.items[i];
+		struct location_id location = { 0 };
+
+		if (name->ambiguous)
+			continue;
+		if (name->module.v)
+			err = locations_add(pointers->locations, name->module, name->address,
+					    &location);
+		if (!err)
+			err = store_value_name_put(
+				pointers->store, name->value, location,
+				location.v ? NULL : strtab_get(&pointers->texts, name->text));
+	}
+	return err;
 }

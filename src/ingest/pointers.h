@@ -33,12 +33,14 @@ bool pointers_look(struct pointers *pointers, const struct loadmap_process *proc
 bool pointers_know(const struct pointers *pointers, struct process_id process);
 
 /*
- * Gives the value a name in the profile if it is the address of something in the process, or in another one that runs
- * the same program. To be called before locations are symbolised.
+ * The process had the value. It gets a name if it is the address of something there, or in another process that runs
+ * the same program.
  */
-int pointers_name(struct pointers *pointers, struct process_id process, uint64_t value);
+void pointers_name(struct pointers *pointers, struct process_id process, uint64_t value);
 /* The same for something in the kernel. */
-int pointers_name_kernel(struct pointers *pointers, uint64_t value);
+void pointers_name_kernel(struct pointers *pointers, uint64_t value);
+/* Writes the names; before locations are symbolised. */
+int pointers_flush(struct pointers *pointers);
 
 /* By the path that /proc/PID/maps shows: whether what is mapped there may be anything else than RAM. */
 bool pointers_path_is_device(const char *path);

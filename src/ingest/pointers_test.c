@@ -107,7 +107,8 @@ static bool name_get(struct fixture *fixture, const void *place, struct name *re
 static bool name(struct fixture *fixture, const struct loadmap_process *process, const void *place,
 		 struct name *ret)
 {
-	assert_int_equal(pointers_name(fixture->pointers, process->id, (uintptr_t)place), 0);
+	pointers_name(fixture->pointers, process->id, (uintptr_t)place);
+	assert_int_equal(pointers_flush(fixture->pointers), 0);
 	return name_get(fixture, place, ret);
 }
 
@@ -302,6 +303,35 @@ static void processes_of_other_programs_do_not_help(void **state)
 	text_expect(fixture, other, (void *)(uintptr_t)stack, "[stack]");
 }
 
+/* The same page is memory without a name here, and a file there. */
+static void ambiguous_addresses_have_no_name(void **state)
+{
+	struct fixture *fixture = *state;
+	struct loadmap_process *self = process_of(fixture, getpid()), *other;
+	char *page = mmap(NULL, PAGE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *unused;
+	char path[] = "pointers-XXXXXX";
+	struct name found;
+	int fd = mkstemp(path);
+	pid_t child;
+
+	unlink(path);
+	pointers_look(fixture->pointers, self);
+	assert_ptr_equal(mmap(page, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0), page);
+	child = child_start(NULL, &unused);
+	other = process_of(fixture, child);
+	pointers_look(fixture->pointers, other);
+	child_stop(child);
+	munmap(page, PAGE);
+	close(fd);
+	pointers_name(fixture->pointers, self->id, (uintptr_t)page);
+	pointers_name(fixture->pointers, other->id, (uintptr_t)page);
+	pointers_name(fixture->pointers, self->id, (uintptr_t)data);
+	pointers_name(fixture->pointers, other->id, (uintptr_t)data);
+	assert_int_equal(pointers_flush(fixture->pointers), 0);
+	assert_false(name_get(fixture, page, &found));
+	assert_true(name_get(fixture, data, &found));
+}
+
 static void oldest_looks_are_forgotten(void **state)
 {
 	struct fixture *fixture = *state;
@@ -344,9 +374,10 @@ static void kernel_functions_are_locations(void **state)
 		print_message("skipped: the kernel hides its addresses\n");
 		return;
 	}
-	assert_int_equal(pointers_name_kernel(fixture->pointers, found + 1), 0);
-	assert_int_equal(pointers_name_kernel(fixture->pointers, 0xffff888000001000), 0);
-	assert_int_equal(pointers_name_kernel(fixture->pointers, 0xfffffffffffff000), 0);
+	pointers_name_kernel(fixture->pointers, found + 1);
+	pointers_name_kernel(fixture->pointers, 0xffff888000001000);
+	pointers_name_kernel(fixture->pointers, 0xfffffffffffff000);
+	assert_int_equal(pointers_flush(fixture->pointers), 0);
 	assert_true(name_get(fixture, (void *)(uintptr_t)(found + 1), &entry));
 	assert_string_equal(entry.module, "[kernel]");
 	assert_int_equal(entry.address, found + 1);
@@ -444,6 +475,7 @@ int main(void)
 		TEST(numbers_have_no_names),
 		TEST(other_processes_of_the_program_help),
 		TEST(processes_of_other_programs_do_not_help),
+		TEST(ambiguous_addresses_have_no_name),
 		TEST(oldest_looks_are_forgotten),
 		TEST(kernel_functions_are_locations),
 		TEST(paths_of_devices),

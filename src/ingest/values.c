@@ -354,39 +354,35 @@ static bool is_address(const struct site *site, const struct capture_term *term)
 	return site->list.words > 1 || site->width == 64;
 }
 
-static int site_name(struct values *values, const struct site *site, size_t rank)
+static void site_name(struct values *values, const struct site *site, size_t rank)
 {
 	const struct capture_item *item = &values->options.capture->items[site->item];
 	struct pointers *pointers = values->options.pointers;
 	struct hotlist_value value;
-	int err = 0;
 
 	if (rank >= site->list.count)
-		return 0;
+		return;
 	hotlist_get(&site->list, rank, &value);
 	if (value.occurrences.best < NAMED_SHARE * (double)site->list.total)
-		return 0;
-	for (unsigned i = 0; i < item->term_count && !err; i++) {
+		return;
+	for (unsigned i = 0; i < item->term_count; i++) {
 		if (!is_address(site, &item->terms[i]))
 			continue;
 		if (site->owner == OWNER_KERNEL)
-			err = pointers_name_kernel(pointers, value.words[i]);
-		err = err ? err : pointers_name(pointers, site->process, value.words[i]);
+			pointers_name_kernel(pointers, value.words[i]);
+		pointers_name(pointers, site->process, value.words[i]);
 	}
-	return err;
 }
 
 int values_name(struct values *values)
 {
-	int err = 0;
-
 	if (!values->options.pointers)
 		return 0;
 	/* Should there be too many, those at the top of lists have their names. */
 	for (size_t rank = 0; rank < NAMED_RANKS; rank++)
-		for (size_t i = 0; i < values->sites.count && !err; i++)
-			err = site_name(values, &values->sites.items[i], rank);
-	return err;
+		array_each(&values->sites, site)
+			site_name(values, site, rank);
+	return pointers_flush(values->options.pointers);
 }
 
 /* --- To the store ------------------------------------------------------------------------------------ */
