@@ -55,7 +55,8 @@ void kernel_layout_memory(FILE *file, struct kernel_layout *ret)
 			ram_add(ret, range);
 		else if (strstr(line, " : Kernel code"))
 			code = range.start;
-		else if (strstr(line, " : Kernel bss") && code && ret->image.start)
+		else if (strstr(line, " : Kernel bss") && code && range.end > code &&
+			 ret->image.start)
 			ret->image.end = ret->image.start + (range.end - code);
 	}
 	ret->modules = (struct kernel_range){ MODULES_START, MODULES_END };
