@@ -35,6 +35,7 @@ enum {
 	TEXTS_MAX = 65536,
 	FILES_MAX = 65536,
 	NAMES_MAX = 100000,
+	KERNEL_OBJECT_MAX = 1 << 20, /* what lies further from a symbol is not part of it */
 	ADDRESS_MIN = 0x10000, /* vm.mmap_min_addr: what is smaller is a number */
 	MEM_MAJOR = 1, /* /dev/mem and others */
 };
@@ -406,7 +407,8 @@ static bool kernel_knows(struct pointers *pointers, uint64_t address)
 		kallsyms_open(NULL, &pointers->kallsyms);
 	pointers->kallsyms_tried = true;
 	return pointers->kallsyms &&
-	       kallsyms_resolve(pointers->kallsyms, address, &answer, &module) == 0;
+	       kallsyms_resolve(pointers->kallsyms, address, &answer, &module) == 0 &&
+	       address - answer.address < KERNEL_OBJECT_MAX;
 }
 
 void pointers_name_kernel(struct pointers *pointers, uint64_t value)

@@ -10,11 +10,18 @@
 #include "symbols/symbols.h"
 #include "symbols/symtab.h"
 
+enum {
+	DATA = 1 << 15,
+	CODE_PER_DATA_MAX =
+		100, /* without CONFIG_KALLSYMS_ALL, the bounds of sections are all the data */
+};
+
 struct kallsyms {
-	struct symtab table; /* tag: id of the module's name in strings */
+	struct symtab table; /* tag: id of the module's name in strings, and DATA */
 	struct strtab strings; /* id 0: "[kernel]" */
 	struct symbol_frame frame; /* of the last answer */
 	size_t hidden; /* code symbols with address 0 */
+	size_t code, data; /* symbols */
 };
 
 void kallsyms_destroy(struct kallsyms *kallsyms)
@@ -31,11 +38,20 @@ static bool is_code(char type)
 	return strchr("tTwW", type);
 }
 
-static enum symtab_rank rank_of(char type)
+/* Per-CPU variables are told by their place in the section. */
+static bool is_data(char type, uint64_t address)
 {
+	return strchr("bBdDrR", type) && address >> 63;
+}
+
+/* Where a section's end has the same address as what comes next, functions win. */
+static unsigned int rank_of(char type)
+{
+	unsigned int rank = isupper(type) ? SYMTAB_GLOBAL : SYMTAB_LOCAL;
+
 	if (tolower(type) == 'w')
 		return SYMTAB_WEAK;
-	return isupper(type) ? SYMTAB_GLOBAL : SYMTAB_LOCAL;
+	return is_code(type) ? rank : SYMTAB_LABEL + rank;
 }
 
 /* "ffffffff81000000 T _stext" and, in a module, a tab and "[ext4]"; anything else is left out. */
@@ -48,7 +64,7 @@ static void line_add(struct kallsyms *kallsyms, const char *line)
 
 	if (sscanf(line, "%llx %c %511s %71s", &address, &type, name, module) < 3)
 		return;
-	if (!is_code(type)) {
+	if (!is_code(type) && !is_data(type, address)) {
 		symtab_border(&kallsyms->table, address);
 		return;
 	}
@@ -58,8 +74,12 @@ static void line_add(struct kallsyms *kallsyms, const char *line)
 	}
 	tag = strtab_add(&kallsyms->strings, module);
 	entry.start = address;
-	entry.tag = tag > UINT16_MAX ? 0 : (uint16_t)tag;
-	entry.rank = rank_of(type);
+	entry.tag = tag >= DATA ? 0 : (uint16_t)tag;
+	if (!is_code(type))
+		entry.tag |= DATA;
+	kallsyms->code += is_code(type);
+	kallsyms->data += !is_code(type);
+	entry.rank = (uint8_t)rank_of(type);
 	symtab_add(&kallsyms->table, &entry, name);
 }
 
@@ -106,11 +126,19 @@ int kallsyms_resolve(struct kallsyms *kallsyms, uint64_t address, struct symbol_
 
 	if (!symtab_find_unsized(&kallsyms->table, address, &hit))
 		return -ENOENT;
+	if (hit.tag & DATA && kallsyms->code / CODE_PER_DATA_MAX > kallsyms->data)
+		return -ENOENT;
 	kallsyms->frame = (struct symbol_frame){
 		.name = names_readable(&kallsyms->strings, hit.name),
 		.linkage = hit.name,
 	};
-	*ret = (struct symbol_answer){ hit.start, hit.size, 1, &kallsyms->frame };
-	*ret_module = strtab_get(&kallsyms->strings, hit.tag);
+	*ret = (struct symbol_answer){
+		.address = hit.start,
+		.size = hit.size,
+		.frame_count = 1,
+		.frames = &kallsyms->frame,
+		.data = hit.tag & DATA,
+	};
+	*ret_module = strtab_get(&kallsyms->strings, hit.tag & ~DATA);
 	return 0;
 }

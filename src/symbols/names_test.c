@@ -296,7 +296,11 @@ static void kallsyms_reads_every_kind_of_line(void **state)
 		      "ffffffff81000000 W weak_start\n"
 		      "garbage\n"
 		      "ffffffff81000180 D data_begins\n"
+		      "ffffffff810001c0 A absolute\n"
+		      "ffffffff810001e0 T text_ends\n"
+		      "ffffffff810001e0 R rodata_begins\n"
 		      "ffffffffc0000000 t ext4_iget\t[ext4]\n"
+		      "ffffffffc0000030 b ext4_count\t[ext4]\n"
 		      "ffffffffc0000040 t _RNvCskwGfYPst2Cb_3foo16example_function\t[rust]\n");
 	assert_int_equal(kallsyms_open("kallsyms", &kallsyms), 0);
 	assert_int_equal(kallsyms_resolve(kallsyms, 0xffffffff810000ff, &answer, &module), 0);
@@ -305,13 +309,41 @@ static void kallsyms_reads_every_kind_of_line(void **state)
 	assert_int_equal(answer.size, 0x100);
 	assert_int_equal(kallsyms_resolve(kallsyms, 0xffffffff8100017f, &answer, &module), 0);
 	assert_string_equal(answer.frames[0].name, "helper");
-	assert_int_equal(kallsyms_resolve(kallsyms, 0xffffffff81000180, &answer, &module), -ENOENT);
+	assert_false(answer.data);
+	assert_int_equal(kallsyms_resolve(kallsyms, 0xffffffff81000190, &answer, &module), 0);
+	assert_string_equal(answer.frames[0].name, "data_begins");
+	assert_true(answer.data && answer.size == 0x40);
+	assert_int_equal(kallsyms_resolve(kallsyms, 0xffffffff810001c0, &answer, &module), -ENOENT);
+	assert_int_equal(kallsyms_resolve(kallsyms, 0xffffffff810001e0, &answer, &module), 0);
+	assert_string_equal(answer.frames[0].name, "text_ends");
+	assert_int_equal(kallsyms_resolve(kallsyms, 0xffffffffc0000031, &answer, &module), 0);
+	assert_string_equal(answer.frames[0].name, "ext4_count");
+	assert_true(answer.data && !strcmp(module, "[ext4]"));
 	assert_int_equal(kallsyms_resolve(kallsyms, 0xffffffffc0000001, &answer, &module), 0);
 	assert_string_equal(module, "[ext4]");
 	assert_int_equal(kallsyms_resolve(kallsyms, 0xffffffffc0000050, &answer, &module), 0);
 	assert_string_equal(answer.frames[0].name, "foo::example_function");
 	assert_string_equal(module, "[rust]");
 	assert_int_equal(kallsyms_resolve(kallsyms, 0x1000, &answer, &module), -ENOENT);
+}
+
+/* Without CONFIG_KALLSYMS_ALL. */
+static void kallsyms_takes_no_section_for_an_object(void **state)
+{
+	AUTO(kallsyms_destroy_auto) struct kallsyms *kallsyms = NULL;
+	struct strbuf lines = {};
+	struct symbol_answer answer;
+	const char *module;
+
+	for (int i = 0; i < 1000; i++)
+		strbuf_printf(&lines, "ffffffff81%06x t function%d\n", i * 16, i);
+	strbuf_puts(&lines, "ffffffff82000000 D __start_rodata\n");
+	fixture_write("functions", strbuf_text(&lines));
+	strbuf_deinit(&lines);
+	assert_int_equal(kallsyms_open("functions", &kallsyms), 0);
+	assert_int_equal(kallsyms_resolve(kallsyms, 0xffffffff81000011, &answer, &module), 0);
+	assert_string_equal(answer.frames[0].name, "function1");
+	assert_int_equal(kallsyms_resolve(kallsyms, 0xffffffff82000010, &answer, &module), -ENOENT);
 }
 
 static void kallsyms_says_when_addresses_are_hidden(void **state)
@@ -368,6 +400,7 @@ int main(void)
 		cmocka_unit_test(jitmap_later_lines_hide_earlier_ones),
 		cmocka_unit_test(jitmap_refuses_what_is_no_file),
 		cmocka_unit_test(kallsyms_reads_every_kind_of_line),
+		cmocka_unit_test(kallsyms_takes_no_section_for_an_object),
 		cmocka_unit_test(kallsyms_says_when_addresses_are_hidden),
 		cmocka_unit_test(kallsyms_agrees_with_grep),
 	};

@@ -87,7 +87,7 @@ const char *symbol_encoding_text(enum symbol_encoding encoding);
 /* Copies at most size bytes of code from address on; returns how many, or a negative errno. */
 int symbols_code(struct symbols *symbols, uint64_t address, void *ret, size_t size);
 
-/* The kernel: /proc/kallsyms. Module part of an answer: "[kernel]" or "[ext4]". */
+/* The kernel: /proc/kallsyms, functions and objects. Module part of an answer: "[kernel]" or "[ext4]". */
 struct kallsyms;
 
 /* path NULL: /proc/kallsyms. -EPERM when the kernel hides its addresses. */
