@@ -3,8 +3,22 @@
  * What the host hands to the engine that it puts into a process, and the mailbox between the two.
  *
  * The host stops a process at an instruction, maps the engine's image, a stack, this structure and a piece of memory shared
- * with the host, and lets it run at engine_entry with rdi pointing to struct engine_boot. From then on no tracer is
- * attached; what the engine needs from the host, it asks for in the mailbox.
+ * with the host, and lets it run at engine_entry with rdi pointing to struct engine_boot and rsp at the top of the stack.
+ * From then on no tracer is attached; what the engine needs from the host, it asks for in the mailbox. Whatever of the
+ * program's state is not in engine_boot (vector registers, signal mask, pending signals, alternate stack) is untouched: the
+ * engine finds it where the program would.
+ *
+ * A request: take a FREE slot by compare-and-swap to TAKEN, fill it, store ASKED, add 1 to bell, wake one waiter of bell, wait
+ * on the slot's state until it is ANSWERED, read the answer, store FREE. No slot free: wait a moment and look again.
+ *
+ * The host may be gone at any time. So each wait has a timeout of a second at most, after which the engine looks whether
+ * `closed` is set or host_pid is no more (kill with signal 0 says ESRCH). Then the slot is given up as it is, and the engine goes on as if the answer had been -ESHUTDOWN. The host sets `closed` when it
+ * leaves, before it looks at the slots for the last time, and answers -ESHUTDOWN to what it finds there.
+ *
+ * An exec: ENGINE_REQUEST_EXEC; whatever the answer, the engine then does the program's execve. After answer 0 the host is
+ * this thread's tracer (SEIZE, so that by itself stops nothing) and takes the new program at its first instruction; after any
+ * other answer the new program runs natively. If execve returns and the answer was 0, ENGINE_REQUEST_EXEC_FAILED makes the
+ * host let go. With ENGINE_NO_CHILDREN there is no need to ask.
  */
 #pragma once
 
@@ -35,6 +49,7 @@ struct engine_boot {
 	wire_u64 host_pid;
 	wire_u64 tool; /* enum engine_tool */
 	wire_u64 flags; /* enum engine_flag */
+	wire_u64 session; /* a random number: by it the host knows a process that it has taken */
 	struct engine_registers registers; /* where the program goes on */
 };
 
@@ -74,7 +89,10 @@ struct engine_request {
 	wire_u32 pid;
 	wire_u32 tid;
 	int answer; /* 0 or a negative errno */
-	wire_u32 reserved[3];
+	int directory; /* EXEC: what execveat was given, or AT_FDCWD */
+	wire_u64 path; /* EXEC: address of the program's name, as given to execve */
+	wire_u64 boot; /* address of this process's struct engine_boot, as it was in rdi; it must stay mapped and as it was */
+	wire_u64 reserved[3];
 };
 
 /* At the start of the shared memory. */
@@ -85,6 +103,6 @@ struct engine_shared {
 	struct engine_request requests[ENGINE_REQUESTS];
 };
 
-_Static_assert(sizeof(struct engine_request) == 32, "wire");
-_Static_assert(sizeof(struct engine_boot) == 8 * 8 + 20 * 8, "read by assembly");
-_Static_assert(sizeof(struct engine_shared) == 64 + 32 * ENGINE_REQUESTS, "wire");
+_Static_assert(sizeof(struct engine_request) == 64, "wire");
+_Static_assert(sizeof(struct engine_boot) == 9 * 8 + 20 * 8, "read by assembly");
+_Static_assert(sizeof(struct engine_shared) == 64 + 64 * ENGINE_REQUESTS, "wire");
