@@ -9,7 +9,7 @@ struct instruction {
 	int32_t operand;
 };
 
-enum { N, D, PRIMES, SLOTS = 8, BUCKETS = 16, LIMIT = 120, STACK = 16 };
+enum { N, D, PRIMES, SLOTS = 8, BUCKETS = 16, LIMIT = 100, STACK = 16 };
 
 struct machine {
 	int64_t slots[SLOTS];

@@ -2,7 +2,7 @@
 /* A recursive parser of arithmetic in a text that it wrote itself: characters, branches, calls from several places. */
 #include "values_work.h"
 
-enum { TEXT = 2500, DEEP = 3 };
+enum { TEXT = 2000, DEEP = 3 };
 
 struct parser {
 	const char *at;

@@ -5,7 +5,7 @@
  */
 #include "values_work.h"
 
-enum { TURNS = 2000, TABLE = 64 };
+enum { TURNS = 1600, TABLE = 64 };
 
 static uint32_t table[TABLE];
 volatile uint64_t result;

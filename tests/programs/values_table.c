@@ -2,7 +2,7 @@
 /* A hash table with chains, larger than the near caches; keys are skewed, and found, counted up or replaced. */
 #include "values_work.h"
 
-enum { BUCKETS = 2048, KEYS = 6000, LOOKUPS = 2000, KINDS = 4 };
+enum { BUCKETS = 2048, KEYS = 5000, LOOKUPS = 1500, KINDS = 4 };
 
 struct entry {
 	struct entry *next;
@@ -39,9 +39,9 @@ static APART struct entry *find(uint64_t key, uint32_t salt)
 static APART uint64_t key_draw(uint64_t *state)
 {
 	uint32_t bits = random_next(state);
-	unsigned octave = __builtin_ctz(bits | 1 << 13);
+	unsigned octave = __builtin_ctz(bits | 1 << 17);
 
-	return (bits >> 14) % (1u << octave) + (1u << octave);
+	return (bits >> 18) % (1u << octave) + (1u << octave);
 }
 
 static APART void hit(struct entry *entry, unsigned weight)
