@@ -49,10 +49,11 @@ static size_t read_memory(void *context, uint64_t address, void *ret, size_t siz
 	} else {
 		event.missing = left < size;
 		size = event.missing ? 0 : size;
-		memcpy(&event.word, place, size);
 	}
 	if (size)
 		memcpy(ret, place, size);
+	if (size && !event.is_block)
+		memcpy(&event.word, place, size);
 	if (size || !event.is_block)
 		*array_push(&bench->events) = event;
 	return size;
