@@ -20,7 +20,7 @@ __attribute__((noinline)) uint64_t spin(const uint64_t *place, uint64_t (*next)(
 {
 	uint64_t sum = 0;
 
-	for (int i = 0; i < 500; i++) {
+	for (int i = 0; i < 4; i++) {
 		const volatile uint64_t *word = place;
 
 		sum = next(sum + *word);
@@ -79,8 +79,9 @@ int main(int argc, char **argv)
 				return 1;
 			path = NULL;
 		}
-		sum += take_data(window + 2) + take_bss(counters + 5) + take_heap(heap) +
-		       take_stack(local) + take_memory(memory + 3);
+		for (int i = 0; i < 100; i++)
+			sum += take_data(window + 2) + take_bss(counters + 5) + take_heap(heap) +
+			       take_stack(local) + take_memory(memory + 3);
 	}
 	printf("%p %p %p %p %p %d\n", (void *)(window + 2), (void *)(counters + 5), (void *)heap,
 	       (void *)local, (void *)(memory + 3), sum == 1);
