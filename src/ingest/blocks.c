@@ -278,6 +278,8 @@ static int translate(struct blocks *blocks, const struct source *source, uint64_
 	if (!size)
 		return 0;
 	lift_block(code, size, address, &block);
+	if (!block.length) /* bytes were lacking; they may be there the next time */
+		return 0;
 	/* Translations of what the bytes at hand cut off would be replaced at once. */
 	if (!asked && size < READ_MAX && block.length + 16u > size)
 		return 0;

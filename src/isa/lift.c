@@ -302,6 +302,17 @@ static void lift_instruction(struct lifter *l)
 		lift_unruled(l);
 }
 
+/*
+ * A block that begins with no instruction. The bytes that are none are its code, so that it is not used once others are
+ * there. Where bytes were lacking there is no telling: such a block has no code.
+ */
+static void lift_no_instruction(struct lifter *l, bool lacking, size_t size)
+{
+	lift_give_up(l, lacking ? UOP_END_CODE_UNREADABLE : UOP_END_UNDECODABLE);
+	if (!lacking)
+		l->pc += size < ZYDIS_MAX_INSTRUCTION_LENGTH ? size : ZYDIS_MAX_INSTRUCTION_LENGTH;
+}
+
 /* Takes the instruction into the block; false if there is no more to take. */
 static bool lift_next(struct lifter *l, const ZydisDecoder *decoder, const uint8_t *code,
 		      size_t size)
@@ -316,9 +327,7 @@ static bool lift_next(struct lifter *l, const ZydisDecoder *decoder, const uint8
 	l->operands = operands;
 	if (!ZYAN_SUCCESS(status)) {
 		if (!done)
-			lift_give_up(l, status == ZYDIS_STATUS_NO_MORE_DATA
-						? UOP_END_CODE_UNREADABLE
-						: UOP_END_UNDECODABLE);
+			lift_no_instruction(l, status == ZYDIS_STATUS_NO_MORE_DATA, size);
 		return false;
 	}
 	if (done + insn.length > UOP_CODE_MAX)

@@ -465,6 +465,25 @@ static void stale_code_is_not_run(void **ctx)
 	assert_int_equal(bench->test->state.pc, pc + 2 + 0x10);
 }
 
+/* Bytes that are no instruction may be one later: code is made while others look. */
+static void undecodable_code_can_become_stale(void **ctx)
+{
+	struct state *state = *ctx;
+	struct run_bench *bench = state->bench;
+
+	corpus_state(&state->corpus, bench);
+	memset(bench->code + 7 * PAGE, 0x06, 16);
+	bench->test->pc = BENCH_CODE + 7 * PAGE;
+	bench->test->limit = 1;
+	compare(state);
+	check(state);
+	assert_int_equal(bench->test->end, UOP_END_UNDECODABLE);
+	memset(bench->code + 7 * PAGE, 0x90, 16);
+	run_bench_kernel(bench);
+	assert_int_equal(bench->test->end, UOP_END_BLOCK_STALE);
+	assert_int_equal(bench->wanted_count, 1);
+}
+
 /* The last bytes of the mapping: what follows cannot be read. */
 static void code_ends_with_its_mapping(void **ctx)
 {
@@ -552,6 +571,7 @@ int main(void)
 		cmocka_unit_test(long_strings_end),
 		cmocka_unit_test(missing_code_is_asked_for),
 		cmocka_unit_test(stale_code_is_not_run),
+		cmocka_unit_test(undecodable_code_can_become_stale),
 		cmocka_unit_test(code_ends_with_its_mapping),
 	};
 	struct ability bpf;
