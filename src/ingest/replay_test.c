@@ -412,6 +412,19 @@ static void calls_and_returns(void **ctx)
 	assert_int_equal(instruction(state, 5)->place.caller, 0x777);
 }
 
+/* The caller of a function that the run did not enter may be unknown; that of another is not taken for it. */
+static void unknown_callers(void **ctx)
+{
+	struct state *state = *ctx;
+
+	memcpy(state->fixture.code + 0x20, "\xc3", 1);
+	RUN(state, "\xe8\x1b\x00\x00\x00\x90", 3); /* call 0x20; nop */
+	expect_none(instruction(state, 0), CAPTURE_CALLER);
+	expect(instruction(state, 1), CAPTURE_CALLER, FIXTURE_CODE + 5, 64);
+	expect_none(instruction(state, 2), CAPTURE_CALLER);
+	assert_int_equal(instruction(state, 2)->place.caller, 0);
+}
+
 /* Through a jump that loads its target, as in a procedure linkage table, the function is entered too. */
 static void calls_through_a_table(void **ctx)
 {
@@ -432,6 +445,11 @@ static void calls_through_a_table(void **ctx)
 	expect(instruction(state, 2), CAPTURE_TARGET, FIXTURE_CODE + 0x60, 64);
 	/* Where the function jumps after it has done something, nothing is entered. */
 	assert_int_equal(instruction(state, 5)->place.pc, FIXTURE_CODE + 0x64);
+	run_fixture_begin(&state->fixture);
+	record->regs[UOP_RCX] = 5;
+	memcpy(state->fixture.code + 0x20, "\xe2\x00\x90", 3); /* loop: changes rcx */
+	RUN(state, "\xe8\x1b\x00\x00\x00", 3);
+	assert_int_equal(count_of(state, CAPTURE_ENTRY), 1);
 }
 
 /* --- Parts of runs ---------------------------------------------------------------------------------------- */
@@ -688,6 +706,7 @@ int main(void)
 		TEST(branches),
 		TEST(strings),
 		TEST(calls_and_returns),
+		TEST(unknown_callers),
 		TEST(calls_through_a_table),
 		TEST(skipped_instructions_are_not_told),
 		TEST(unfinished_instructions_are_not_told),
