@@ -8,6 +8,7 @@
 /* In the order of the help text. A new command is one line here and one in meson.build. */
 #define COMMANDS(X)                                                                                \
 	X(record, "sample a command, processes or the whole system")                               \
+	X(trace, "run a command in the engine, from its first instruction on")                     \
 	X(report, "what took the time: functions, lines, call graph, threads, losses")             \
 	X(annotate, "the instructions of a function with their samples")                           \
 	X(diff, "what changed between two profiles")                                               \

@@ -12,6 +12,11 @@ int cmd_record(int argc, char **argv)
 	return EXIT_FAILED;
 }
 
+int cmd_trace(int argc, char **argv)
+{
+	return EXIT_FAILED;
+}
+
 int cmd_doctor(int argc, char **argv)
 {
 	return EXIT_FAILED;

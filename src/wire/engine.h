@@ -12,8 +12,9 @@
  * on the slot's state until it is ANSWERED, read the answer, store FREE. No slot free: wait a moment and look again.
  *
  * The host may be gone at any time. So each wait has a timeout of a second at most, after which the engine looks whether
- * `closed` is set or host_pid is no more (kill with signal 0 says ESRCH). Then the slot is given up as it is, and the engine goes on as if the answer had been -ESHUTDOWN. The host sets `closed` when it
- * leaves, before it looks at the slots for the last time, and answers -ESHUTDOWN to what it finds there.
+ * `closed` is set or host_pid is no more (kill with signal 0 says ESRCH). Then the slot is given up as it is, and the engine
+ * goes on as if the answer had been -ESHUTDOWN. The host sets `closed` when it leaves, before it looks at the slots for the
+ * last time, and answers -ESHUTDOWN to what it finds there.
  *
  * An exec: ENGINE_REQUEST_EXEC; whatever the answer, the engine then does the program's execve. After answer 0 the host is
  * this thread's tracer (SEIZE, so that by itself stops nothing) and takes the new program at its first instruction; after any

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Serves the engines of a command and of all it starts, until the command has ended. */
+#pragma once
+
+#include "inject/inject.h"
+
+struct follow_result {
+	int exit_code; /* exit status, or 128 + signal */
+	uint64_t taken; /* programs that were executed and have the engine */
+	uint64_t native[PROGRAM_OBSTACLE_COUNT]; /* those that have not, by why not */
+};
+
+/*
+ * pid is what inject_start() has started. SIGINT, SIGTERM, SIGHUP and SIGQUIT to this process are handed on to it; those of a
+ * terminal it gets by itself.
+ */
+int follow_run(struct inject *inject, pid_t pid, struct follow_result *ret);
