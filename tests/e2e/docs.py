@@ -116,6 +116,22 @@ class Docs(unittest.TestCase):
         self.assertGreater(len(names), 10)
         self.assertEqual([name for name in names if f"`{name}`" not in text], [])
 
+    def test_run_ends_are_explained(self):
+        text = read("docs/which-values-flow.md")
+        names = ["length"] + names_of("uop.h", "UOP_ENDS") + names_of("run.h", "RUN_LOSSES")
+        self.assertGreater(len(names), 15)
+        self.assertEqual([name for name in names if f"`{name}`" not in text], ["none"])
+
+    def test_man_page_has_all_values(self):
+        """Everything that --values=help lists; of a numbered row of sources the first and the last."""
+        _, text = parsed(["record", "--values=help"], self.folder)
+        sources = re.findall(r"(?m)^  ([a-z]+[0-9]?) {2,}\S", text)
+        self.assertGreater(len(sources), 40)
+        ends = [name for name in sources if not (name[-1].isdigit() and {
+            name[:-1] + str(int(name[-1]) + step) for step in (-1, 1)} <= set(sources))]
+        words = set(re.findall(r"[a-z]+[0-9]?", read("docs/man/assay-record.1")))
+        self.assertEqual([name for name in ends if name not in words], [])
+
     def test_links(self):
         for page in PAGES + glob.glob(os.path.join(lib.ROOT, "docs/design/*.md")):
             for link in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", read(page)):
