@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -362,6 +363,64 @@ static void test_filtered(void **state)
 	assert_int_equal(result.native[PROGRAM_FILTERED], 1);
 }
 
+/* Another user's process may not look into the host, but the host into it. */
+static void nobody_child(void)
+{
+	if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534))
+		_exit(89);
+	exec_child();
+}
+
+static void test_other_user(void **state)
+{
+	struct follow_result result;
+
+	if (getuid())
+		skip();
+	assert_int_equal(follow(nobody_child, &result), 0);
+	assert_int_equal(result.exit_code, FOUND);
+	assert_int_equal(result.taken, 1);
+}
+
+/* No room for the engine: the program goes on as if nothing had been tried, its limits being its own. */
+static void poor_child(void)
+{
+	const struct rlimit limit = { 1 << 20, 1 << 20 };
+
+	setrlimit(RLIMIT_DATA, &limit);
+	exec_child();
+}
+
+static void test_no_memory(void **state)
+{
+	struct follow_result result;
+
+	assert_int_equal(follow(poor_child, &result), 0);
+	assert_int_equal(result.exit_code, NOT_FOUND);
+	assert_int_equal(result.native[PROGRAM_OTHER], 1);
+}
+
+/* No descriptors for the way of the shared memory: what was mapped is gone again. */
+static void fileless_child(void)
+{
+	const struct rlimit limit = { 4, 4 };
+
+	closefrom(3);
+	setrlimit(RLIMIT_NOFILE, &limit);
+	if (ask(ENGINE_REQUEST_EXEC, "/bin/grep"))
+		_exit(90);
+	execl("/bin/grep", "grep", "-q", "^7e[89abcdef]", "/proc/self/maps", NULL);
+}
+
+static void test_no_files(void **state)
+{
+	struct follow_result result;
+
+	assert_int_equal(follow(fileless_child, &result), 0);
+	assert_int_equal(result.exit_code, NOT_FOUND);
+	assert_int_equal(result.native[PROGRAM_OTHER], 1);
+}
+
 /* A name that ends with the last byte of its mapping. */
 static void edge_child(void)
 {
@@ -431,6 +490,7 @@ int main(void)
 		CASE(test_exec_of_vfork), CASE(test_exec_failed),  CASE(test_signals),
 		CASE(test_killed),	  CASE(test_stranger),	   CASE(test_unknown),
 		CASE(test_privileged),	  CASE(test_filtered),	   CASE(test_name_at_edge),
+		CASE(test_other_user),	  CASE(test_no_memory),	   CASE(test_no_files),
 		CASE(test_closed),	  CASE(test_late_request),
 	};
 

@@ -318,7 +318,7 @@ static void test_mutations(void **state)
 	const struct fixture *fixture = *state;
 	uint64_t seed = 20260101;
 
-	for (int i = 0; i < 300; i++)
+	for (int i = 0; i < 2000; i++)
 		mutate(fixture->engine, fixture->library, i % 2, &seed);
 }
 

@@ -34,6 +34,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/random.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -80,7 +81,7 @@ static struct layout layout_make(const struct image *image)
 	return layout;
 }
 
-/* A binary with capabilities of its own cannot be looked at by what it starts, which has to open our shared memory. */
+/* With privileges of its own a tracer would be obeyed where its user would not. */
 static int privileges_drop(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -206,24 +207,110 @@ static void memory_unmap(struct remote *remote, uint64_t size, uint64_t address)
 	remote_call(remote, SYS_munmap, (uint64_t[6]){ address, size }, &ignored);
 }
 
-/* The name is left on the engine's stack. */
+/*
+ * A message with one file, as the kernel has to find it in the process; it is written to where the stack will be. The host's
+ * copy is only there to be measured and filled in.
+ */
+struct parcel {
+	int pair[2];
+	char byte;
+	struct iovec area;
+	struct msghdr message;
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+};
+
+static struct msghdr parcel_message(struct parcel *parcel, uint64_t at)
+{
+	uint64_t start = at ? at : (uint64_t)parcel;
+
+	parcel->area = (struct iovec){ (void *)(start + offsetof(struct parcel, byte)), 1 };
+	return (struct msghdr){
+		.msg_iov = (void *)(start + offsetof(struct parcel, area)),
+		.msg_iovlen = 1,
+		.msg_control = (void *)(start + offsetof(struct parcel, control)),
+		.msg_controllen = sizeof(parcel->control),
+	};
+}
+
+/* Sends our shared memory into a socket of the process's: we may take one out of it, as it may not one of ours. */
+static int parcel_send(const struct inject *inject, pid_t pid, int socket)
+{
+	AUTO(close_fd) int process = (int)syscall(SYS_pidfd_open, pid, 0);
+	AUTO(close_fd) int copy = (int)syscall(SYS_pidfd_getfd, process, socket, 0);
+	struct parcel parcel = {};
+	struct msghdr message = parcel_message(&parcel, 0);
+	struct cmsghdr *control = CMSG_FIRSTHDR(&message);
+
+	if (copy < 0)
+		return err_set(-errno, "cannot reach into process %d: %s", (int)pid,
+			       strerror(errno));
+	control->cmsg_level = SOL_SOCKET;
+	control->cmsg_type = SCM_RIGHTS;
+	control->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(control), &inject->memory, sizeof(int));
+	if (sendmsg(copy, &message, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
+		return err_set(-errno, "cannot send shared memory to process %d: %s", (int)pid,
+			       strerror(errno));
+	return 0;
+}
+
+static int parcel_receive(struct remote *remote, uint64_t at, int socket, int *ret)
+{
+	struct parcel parcel = {};
+	struct msghdr message = parcel_message(&parcel, at);
+	int err;
+
+	parcel.message = message;
+	err = remote_write(remote->tid, at, &parcel, sizeof(parcel));
+	if (!err)
+		err = call(remote, "receive shared memory", SYS_recvmsg,
+			   (uint64_t[6]){ (uint64_t)socket, at + offsetof(struct parcel, message),
+					  MSG_CMSG_CLOEXEC | MSG_DONTWAIT },
+			   NULL);
+	err = err ? err : remote_read(remote->tid, at, &parcel, sizeof(parcel));
+	if (!err)
+		memcpy(ret, parcel.control + CMSG_LEN(0), sizeof(int));
+	return err;
+}
+
+static int file_close(struct remote *remote, int fd)
+{
+	return call(remote, "close a file", SYS_close, (uint64_t[6]){ (uint64_t)fd }, NULL);
+}
+
+/* The process gets a descriptor of our shared memory. It need not be allowed to do so by itself, nor see our pid. */
+static int shared_pass(struct remote *remote, const struct inject *inject, uint64_t at, int *ret)
+{
+	int pair[2] = { -1, -1 }, fd = -1, err, closed;
+
+	err = call(remote, "open a pair of sockets", SYS_socketpair,
+		   (uint64_t[6]){ AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, at }, NULL);
+	err = err ? err : remote_read(remote->tid, at, pair, sizeof(pair));
+	if (err)
+		return err;
+	err = parcel_send(inject, remote->tid, pair[1]);
+	err = err ? err : parcel_receive(remote, at, pair[0], &fd);
+	closed = file_close(remote, pair[0]);
+	closed = closed ? closed : file_close(remote, pair[1]);
+	if (err || closed)
+		return err ? err : closed;
+	*ret = fd;
+	return 0;
+}
+
 static int shared_map(struct remote *remote, const struct inject *inject, uint64_t address)
 {
-	char name[64];
-	uint64_t at = address + inject->layout.stack, fd = 0;
-	int length = snprintf(name, sizeof(name), "/proc/%d/fd/%d", (int)getpid(), inject->memory);
-	int err = remote_write(remote->tid, at, name, (size_t)length + 1);
+	int fd = -1, closed;
+	int err = shared_pass(remote, inject, address + inject->layout.stack, &fd);
 
-	if (!err)
-		err = call(remote, "open the memory it is to share with us", SYS_openat,
-			   (uint64_t[6]){ (uint64_t)AT_FDCWD, at, O_RDWR | O_CLOEXEC }, &fd);
 	if (err)
 		return err;
 	err = call(remote, "map the memory it is to share with us", SYS_mmap,
 		   (uint64_t[6]){ address + inject->layout.shared, ENGINE_SHARED_SIZE,
-				  PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0 },
+				  PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (uint64_t)fd, 0 },
 		   NULL);
-	return err ? err : call(remote, "close a file", SYS_close, (uint64_t[6]){ fd }, NULL);
+	closed = file_close(remote, fd);
+	return err ? err : closed;
 }
 
 static int pages_protect(struct remote *remote, uint64_t address, uint64_t size,

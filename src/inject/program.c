@@ -108,21 +108,25 @@ int program_find(const char *name, char **ret_path)
 	return err ? err_set(err, "cannot run '%s': %s", name, strerror(-err)) : 0;
 }
 
-/* As the kernel decides it. Whoever is root already has every capability that a file could give. */
+/*
+ * As the kernel decides it. Whoever is root already has every capability that a file could give. "No new privileges" holds off
+ * setuid and setgid; of files with capabilities the kernel says that they are privileged (AT_SECURE) nevertheless.
+ */
 static bool is_privileged(int fd, const struct program_user *user)
 {
 	struct stat status;
 	struct statvfs mount;
 
-	if (user->no_new_privileges || (!fstatvfs(fd, &mount) && mount.f_flag & ST_NOSUID) ||
-	    fstat(fd, &status))
+	if ((!fstatvfs(fd, &mount) && mount.f_flag & ST_NOSUID) || fstat(fd, &status))
+		return false;
+	if (user->uid != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
+		return true;
+	if (user->no_new_privileges)
 		return false;
 	if (status.st_mode & S_ISUID && status.st_uid != user->uid)
 		return true;
-	if ((status.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) &&
-	    status.st_gid != user->gid)
-		return true;
-	return user->uid != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0;
+	return (status.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) &&
+	       status.st_gid != user->gid;
 }
 
 static bool is_foreign(const char *head, ssize_t size)
