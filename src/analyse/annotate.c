@@ -326,7 +326,7 @@ struct table *annotate(const struct profile *profile, const struct annotate_requ
 	annotation.forest = forest_create(profile, request->filter, FOREST_CODE_ROWS);
 	table_totals_set(annotation.table, profile, annotation.forest->selected);
 	hits_collect(&annotation);
-	disassembler_init(&annotation.disassembler, profile, request->att);
+	disassembler_init(&annotation.disassembler, profile, &request->names, request->att);
 	if (request->values) {
 		table_runs_set(annotation.table, profile);
 		values_collect(&annotation);

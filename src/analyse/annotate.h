@@ -38,6 +38,7 @@ struct annotate_request {
 	const uint8_t *code; /* from the symbol's address on */
 	size_t size;
 	bool att; /* AT&T syntax instead of Intel's */
+	struct code_source names; /* of objects; may be empty */
 	const struct view_request *values; /* which values to show and how many; NULL: none */
 	annotate_line_fn line; /* may be NULL */
 	void *line_ctx;

@@ -32,6 +32,7 @@ struct note {
 	size_t place; /* for sites_seek() */
 	double share; /* of the most common value */
 	bool sure; /* that it is common at all */
+	bool sole; /* there is no other */
 	uint64_t total;
 	uint64_t value; /* that value */
 	enum capture_source source;
@@ -89,6 +90,7 @@ static void note_add(struct blocks *blocks, const struct site *site, size_t plac
 		.place = place,
 		.share = site_top(site).best,
 		.sure = site_top(site).low >= SURE_SHARE,
+		.sole = site->list.count == 1,
 		.total = site->total,
 	};
 	struct hotlist_value value;
@@ -194,7 +196,10 @@ static void instruction_take(struct blocks *blocks, const struct instruction *in
 	*array_push(&blocks->members) = (struct member){
 		.note = (size_t)(note - blocks->notes.items),
 		.self = blocks->samples[note->location],
-		.trivial = instruction_is_trivial(instruction, note->source),
+		.trivial = code_cache_is_trivial(
+			&blocks->sites.code,
+			blocks->sites.profile->locations[note->location].module, instruction,
+			note->source, note->sole),
 	};
 	if (branch && note->value)
 		block_close(blocks);

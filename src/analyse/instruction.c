@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyse/instruction.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyse/names.h"
 #include "base/mem.h"
+
+enum { TEXT_MAX = 512, NAME_SHOWN = 200 /* bytes of an object's name */ };
 
 void instruction_decode(const uint8_t *code, size_t size, uint64_t address, struct instruction *ret)
 {
@@ -74,10 +78,24 @@ static const ZydisDecodedOperand *operand_find(const struct instruction *in, uns
 	return NULL;
 }
 
+/* What only sets flags: its result is its left operand. */
 static bool is_comparison(const struct instruction *in)
 {
-	return in->decoded.mnemonic == ZYDIS_MNEMONIC_CMP ||
-	       in->decoded.mnemonic == ZYDIS_MNEMONIC_TEST;
+	switch (in->decoded.mnemonic) {
+	case ZYDIS_MNEMONIC_CMP:
+	case ZYDIS_MNEMONIC_TEST:
+	case ZYDIS_MNEMONIC_COMISD:
+	case ZYDIS_MNEMONIC_COMISS:
+	case ZYDIS_MNEMONIC_UCOMISD:
+	case ZYDIS_MNEMONIC_UCOMISS:
+	case ZYDIS_MNEMONIC_VCOMISD:
+	case ZYDIS_MNEMONIC_VCOMISS:
+	case ZYDIS_MNEMONIC_VUCOMISD:
+	case ZYDIS_MNEMONIC_VUCOMISS:
+		return true;
+	default:
+		return false;
+	}
 }
 
 static bool is_stack(const struct instruction *in)
@@ -222,6 +240,25 @@ static bool is_fixed_address(const struct instruction *in)
 		is_stack_pointer(memory->mem.base));
 }
 
+/* A memory operand whose address the text says. */
+static bool is_object(const ZydisDecodedOperand *operand)
+{
+	return is_memory(operand) && operand->mem.index == ZYDIS_REGISTER_NONE &&
+	       operand->mem.segment != ZYDIS_REGISTER_FS &&
+	       operand->mem.segment != ZYDIS_REGISTER_GS &&
+	       (operand->mem.base == ZYDIS_REGISTER_RIP ||
+		operand->mem.base == ZYDIS_REGISTER_NONE);
+}
+
+bool instruction_is_on_stack(const struct instruction *in)
+{
+	const ZydisDecodedOperand *memory =
+		in->valid ? operand_find(in, in->decoded.operand_count_visible, is_memory, 0)
+			  : NULL;
+
+	return in->valid && (is_stack(in) || (memory && is_stack_pointer(memory->mem.base)));
+}
+
 /* jmp [rip+...]: how calls reach other libraries. */
 static bool is_linkage(const struct instruction *in)
 {
@@ -242,12 +279,43 @@ bool instruction_is_trivial(const struct instruction *in, enum capture_source so
 	operand = source_operand(in, source);
 	if (source == CAPTURE_TARGET && is_linkage(in))
 		return true;
+	if (source == CAPTURE_ADDRESS)
+		return instruction_is_on_stack(in) ||
+		       operand_find(in, in->decoded.operand_count_visible, is_object, 0);
 	if (operand && (is_constant(operand) ||
 			(is_register(operand) && is_stack_pointer(operand->reg.value))))
 		return true;
 	if (source == CAPTURE_RESULT && is_move(in))
 		return operand_find(in, in->decoded.operand_count_visible, is_constant, 0);
 	return source != CAPTURE_TARGET && (is_clearing(in) || is_fixed_address(in));
+}
+
+bool instruction_compares_memory(const struct instruction *in)
+{
+	return in->valid && is_comparison(in) &&
+	       operand_find(in, in->decoded.operand_count_visible, is_memory, 0);
+}
+
+/* The object that the source's value is read from as it is; NULL: from none, or not as it is. */
+static const ZydisDecodedOperand *source_object(const struct instruction *in,
+						enum capture_source source)
+{
+	unsigned visible = in->decoded.operand_count_visible;
+	const ZydisDecodedOperand *operand = operand_find(in, visible, is_object, 0);
+
+	switch (operand && is_read(operand) ? source : CAPTURE_SOURCE_COUNT) {
+	case CAPTURE_LOADED:
+		return operand;
+	case CAPTURE_OPERAND1:
+	case CAPTURE_OPERAND2:
+		return source_operand(in, source) == operand ? operand : NULL;
+	case CAPTURE_RESULT:
+		if (is_comparison(in))
+			return source_operand(in, source) == operand ? operand : NULL;
+		return is_move(in) && !operand_find(in, visible, is_read, 1) ? operand : NULL;
+	default:
+		return NULL;
+	}
 }
 
 bool instruction_leaves(const struct instruction *in)
@@ -272,30 +340,7 @@ bool instruction_is_nop(const struct instruction *in)
 			     in->decoded.mnemonic == ZYDIS_MNEMONIC_ENDBR64);
 }
 
-void disassembler_init(struct disassembler *disassembler, const struct profile *profile, bool att)
-{
-	static const ZydisFormatterProperty paddings[] = {
-		ZYDIS_FORMATTER_PROP_ADDR_PADDING_ABSOLUTE,
-		ZYDIS_FORMATTER_PROP_ADDR_PADDING_RELATIVE,
-		ZYDIS_FORMATTER_PROP_DISP_PADDING,
-		ZYDIS_FORMATTER_PROP_IMM_PADDING,
-	};
-
-	*disassembler = (struct disassembler){ .profile = profile };
-	ZydisFormatterInit(&disassembler->formatter,
-			   att ? ZYDIS_FORMATTER_STYLE_ATT : ZYDIS_FORMATTER_STYLE_INTEL);
-	ZydisFormatterSetProperty(&disassembler->formatter, ZYDIS_FORMATTER_PROP_HEX_UPPERCASE, 0);
-	for (size_t i = 0; i < sizeof(paddings) / sizeof(paddings[0]); i++)
-		ZydisFormatterSetProperty(&disassembler->formatter, paddings[i],
-					  ZYDIS_PADDING_DISABLED);
-}
-
-void disassembler_deinit(struct disassembler *disassembler)
-{
-	free(disassembler->names);
-}
-
-/* Where the code of a symbol begins. */
+/* Where the code or the data of a symbol begins. */
 struct entry_name {
 	uint32_t module;
 	uint32_t symbol;
@@ -325,36 +370,146 @@ static void names_collect(struct disassembler *disassembler)
 	      entry_name_order);
 }
 
+/* The last symbol of the module that begins at the address or before; 0: none. */
+static uint32_t symbol_before(struct disassembler *disassembler, uint32_t module, uint64_t address)
+{
+	size_t low = 0, high;
+	const struct entry_name *names;
+
+	if (!disassembler->names)
+		names_collect(disassembler);
+	names = disassembler->names;
+	high = disassembler->name_count;
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (entry_name_order(&names[middle], &(struct entry_name){ module, 0, address }) <=
+		    0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low && names[low - 1].module == module ? names[low - 1].symbol : 0;
+}
+
+/* A section's name says nothing about the object. */
+static bool is_object_name(const char *name)
+{
+	return name && *name && *name != '[';
+}
+
+/* By the profile, or by the module's file; NULL: nobody knows. */
+static const char *object_name(struct disassembler *disassembler, uint64_t address,
+			       uint64_t *ret_start)
+{
+	const struct profile *profile = disassembler->profile;
+	const struct code_source *source = &disassembler->source;
+	uint32_t number = symbol_before(disassembler, disassembler->module, address);
+	const struct profile_symbol *symbol = &profile->symbols[number];
+	const char *name = NULL;
+
+	if (number && address - symbol->address < symbol->size && is_object_name(symbol->name)) {
+		*ret_start = symbol->address;
+		return symbol->name;
+	}
+	if (source->object)
+		name = source->object(source->ctx, disassembler->module, address, ret_start);
+	return is_object_name(name) ? name : NULL;
+}
+
+/* The string's size counts its NUL. */
+static ZyanStatus string_append(ZyanString *string, const char *text)
+{
+	ZyanVector *vector = &string->vector;
+	size_t length = strlen(text);
+
+	if (vector->capacity - vector->size < length)
+		return ZYAN_STATUS_INSUFFICIENT_BUFFER_SIZE;
+	memcpy((char *)vector->data + vector->size - 1, text, length + 1);
+	vector->size += length;
+	return ZYAN_STATUS_SUCCESS;
+}
+
+/* Of an operand in memory, the object's name; everything else is left to the formatter. */
+static ZyanStatus address_print(const ZydisFormatter *formatter, ZydisFormatterBuffer *buffer,
+				ZydisFormatterContext *context)
+{
+	struct disassembler *disassembler = context->user_data;
+	const char *name = NULL;
+	char text[NAME_SHOWN + 24];
+	uint64_t start = 0;
+	ZyanString *string;
+	ZyanU64 address;
+
+	if (is_object(context->operand) &&
+	    ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(context->instruction, context->operand,
+						  context->runtime_address, &address)))
+		name = object_name(disassembler, address, &start);
+	if (!name)
+		return disassembler->address_print(formatter, buffer, context);
+	snprintf(text, sizeof(text), address == start ? "%.*s" : "%.*s+0x%" PRIx64, NAME_SHOWN,
+		 name, address - start);
+	ZYAN_CHECK(ZydisFormatterBufferAppend(buffer, ZYDIS_TOKEN_SYMBOL));
+	ZYAN_CHECK(ZydisFormatterBufferGetString(buffer, &string));
+	return string_append(string, text);
+}
+
+void disassembler_init(struct disassembler *disassembler, const struct profile *profile,
+		       const struct code_source *source, bool att)
+{
+	static const ZydisFormatterProperty paddings[] = {
+		ZYDIS_FORMATTER_PROP_ADDR_PADDING_ABSOLUTE,
+		ZYDIS_FORMATTER_PROP_ADDR_PADDING_RELATIVE,
+		ZYDIS_FORMATTER_PROP_DISP_PADDING,
+		ZYDIS_FORMATTER_PROP_IMM_PADDING,
+	};
+
+	*disassembler = (struct disassembler){ .profile = profile, .source = *source };
+	ZydisFormatterInit(&disassembler->formatter,
+			   att ? ZYDIS_FORMATTER_STYLE_ATT : ZYDIS_FORMATTER_STYLE_INTEL);
+	ZydisFormatterSetProperty(&disassembler->formatter, ZYDIS_FORMATTER_PROP_HEX_UPPERCASE, 0);
+	for (size_t i = 0; i < sizeof(paddings) / sizeof(paddings[0]); i++)
+		ZydisFormatterSetProperty(&disassembler->formatter, paddings[i],
+					  ZYDIS_PADDING_DISABLED);
+	disassembler->address_print = address_print;
+	ZydisFormatterSetHook(&disassembler->formatter, ZYDIS_FORMATTER_FUNC_PRINT_ADDRESS_ABS,
+			      (const void **)&disassembler->address_print);
+}
+
+void disassembler_deinit(struct disassembler *disassembler)
+{
+	free(disassembler->names);
+}
+
 /* The function that a direct call or jump goes to the start of; NULL: the profile knows none. */
 static const char *target_name(struct disassembler *disassembler, uint32_t module,
 			       const struct instruction *in)
 {
 	const ZydisDecodedOperand *operand = &in->operands[0];
-	struct entry_name key = { .module = module }, *name;
 	ZyanU64 target;
+	uint32_t symbol;
 
 	if (!in->decoded.operand_count_visible || operand->type != ZYDIS_OPERAND_TYPE_IMMEDIATE ||
 	    !operand->imm.is_relative ||
 	    ZYAN_FAILED(ZydisCalcAbsoluteAddress(&in->decoded, operand, in->address, &target)))
 		return NULL;
-	if (!disassembler->names)
-		names_collect(disassembler);
-	key.address = target;
-	name = bsearch(&key, disassembler->names, disassembler->name_count, sizeof(key),
-		       entry_name_order);
-	return name ? name_of_symbol(disassembler->profile, name->symbol) : NULL;
+	symbol = symbol_before(disassembler, module, target);
+	if (!symbol || disassembler->profile->symbols[symbol].address != target)
+		return NULL;
+	return name_of_symbol(disassembler->profile, symbol);
 }
 
 char *disassembler_text(struct disassembler *disassembler, uint32_t module,
 			const struct instruction *in)
 {
-	char text[256];
+	char text[TEXT_MAX];
 	const char *name;
 
-	if (!in->valid ||
-	    ZYAN_FAILED(ZydisFormatterFormatInstruction(
-		    &disassembler->formatter, &in->decoded, in->operands,
-		    in->decoded.operand_count_visible, text, sizeof(text), in->address, NULL)))
+	disassembler->module = module;
+	if (!in->valid || ZYAN_FAILED(ZydisFormatterFormatInstruction(
+				  &disassembler->formatter, &in->decoded, in->operands,
+				  in->decoded.operand_count_visible, text, sizeof(text),
+				  in->address, disassembler)))
 		return mem_printf(".byte 0x%02x", in->byte);
 	name = target_name(disassembler, module, in);
 	return name ? mem_printf("%s <%s>", text, name) : mem_strdup(text);
@@ -413,6 +568,34 @@ bool code_cache_instruction(struct code_cache *cache, uint32_t location, struct 
 		return false;
 	instruction_decode(code + offset, size - offset, address, ret);
 	return true;
+}
+
+static bool is_vector_load(const struct instruction *in)
+{
+	const ZydisDecodedOperand *operand = &in->operands[0];
+	ZydisRegisterClass class = is_register(operand) ? ZydisRegisterGetClass(operand->reg.value)
+							: ZYDIS_REGCLASS_INVALID;
+
+	return class == ZYDIS_REGCLASS_XMM || class == ZYDIS_REGCLASS_YMM;
+}
+
+bool code_cache_is_trivial(struct code_cache *cache, uint32_t module, const struct instruction *in,
+			   enum capture_source source, bool sole)
+{
+	enum code_memory memory = CODE_MEMORY_UNKNOWN;
+	const ZydisDecodedOperand *object;
+	ZyanU64 address;
+
+	if (instruction_is_trivial(in, source))
+		return true;
+	object = in->valid ? source_object(in, source) : NULL;
+	if (!object ||
+	    ZYAN_FAILED(ZydisCalcAbsoluteAddress(&in->decoded, object, in->address, &address)))
+		return false;
+	if (cache->source.memory)
+		memory = cache->source.memory(cache->source.ctx, module, address);
+	return memory == CODE_MEMORY_UNKNOWN ? sole && is_vector_load(in)
+					     : memory == CODE_MEMORY_CONSTANT;
 }
 
 enum { ARGUMENTS = 6, ARGUMENTS_ALL = (1 << ARGUMENTS) - 1 };

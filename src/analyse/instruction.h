@@ -37,30 +37,49 @@ bool instruction_is_byte(const struct instruction *instruction, enum capture_sou
  * addresses of objects and of the stack, saved registers, return addresses.
  */
 bool instruction_is_trivial(const struct instruction *instruction, enum capture_source source);
+/* Whether the memory that it reads or writes is surely the stack. */
+bool instruction_is_on_stack(const struct instruction *instruction);
+/* Whether it compares two operands, one of which is in memory: its result is the left one. */
+bool instruction_compares_memory(const struct instruction *instruction);
 /* Whether what follows it in memory is not what runs next, or only after something else has run. */
 bool instruction_leaves(const struct instruction *instruction);
 bool instruction_is_nop(const struct instruction *instruction);
 
-struct disassembler {
-	const struct profile *profile;
-	ZydisFormatter formatter;
-	struct entry_name *names; /* of call targets, sorted; NULL until the first is wanted */
-	size_t name_count;
-};
-
-void disassembler_init(struct disassembler *disassembler, const struct profile *profile, bool att);
-void disassembler_deinit(struct disassembler *disassembler);
-/* The instruction of a module, with the name of the function that it calls or jumps to; the caller's to free. */
-char *disassembler_text(struct disassembler *disassembler, uint32_t module,
-			const struct instruction *instruction);
-
 /* Gives the code of a symbol from its address on, at least one byte; *ret is the caller's to free. -ENOENT: none. */
 typedef int (*code_fn)(void *ctx, uint32_t symbol, void **ret, size_t *ret_size);
+/* The object at an address of a module's file, and where it begins; NULL: no name known. Lives as long as ctx. */
+typedef const char *(*code_object_fn)(void *ctx, uint32_t module, uint64_t address,
+				      uint64_t *ret_start);
+enum code_memory { CODE_MEMORY_UNKNOWN, CODE_MEMORY_CONSTANT, CODE_MEMORY_VARIABLE };
+/* Whether a program can write at an address of a module's file. */
+typedef enum code_memory (*code_memory_fn)(void *ctx, uint32_t module, uint64_t address);
 
 struct code_source {
 	code_fn get; /* NULL: no code at all */
 	void *ctx;
+	code_object_fn object; /* may be NULL */
+	code_memory_fn memory; /* may be NULL */
 };
+
+struct disassembler {
+	const struct profile *profile;
+	struct code_source source; /* of names */
+	uint32_t module; /* of the instruction that is being formatted */
+	ZydisFormatter formatter;
+	ZydisFormatterFunc address_print; /* the formatter's own */
+	struct entry_name *names; /* of call targets, sorted; NULL until the first is wanted */
+	size_t name_count;
+};
+
+void disassembler_init(struct disassembler *disassembler, const struct profile *profile,
+		       const struct code_source *source, bool att);
+void disassembler_deinit(struct disassembler *disassembler);
+/*
+ * The instruction of a module, with the names of the function that it calls or jumps to, and of the object that it
+ * names by its address; the caller's to free.
+ */
+char *disassembler_text(struct disassembler *disassembler, uint32_t module,
+			const struct instruction *instruction);
 
 /* The code of functions, asked for once each. */
 struct code_cache {
@@ -76,6 +95,14 @@ void code_cache_deinit(struct code_cache *cache);
 size_t code_cache_get(struct code_cache *cache, uint32_t symbol, const uint8_t **ret);
 /* The instruction at a location; false: its code is not there. */
 bool code_cache_instruction(struct code_cache *cache, uint32_t location, struct instruction *ret);
+/*
+ * Whether a value is a constant of the program: the instruction is trivial, or reads it as it is from memory that nobody
+ * writes. Where it is not known who writes, a vector load that always gave the same value is taken for one; sole: whether
+ * that is so.
+ */
+bool code_cache_is_trivial(struct code_cache *cache, uint32_t module,
+			   const struct instruction *instruction, enum capture_source source,
+			   bool sole);
 /*
  * Which argument registers the code of a symbol reads before it writes them, as a mask: bit 0 is rdi. Looks at the
  * instructions in the order of addresses, up to the first call. -1: its code is not there.

@@ -90,7 +90,7 @@ void sites_init(struct sites *sites, const struct profile *profile,
 		sites->wanted[i] = item_wanted(&request->items, profile->value_items[i].text);
 	}
 	code_cache_init(&sites->code, profile, &request->code);
-	disassembler_init(&sites->disassembler, profile, false);
+	disassembler_init(&sites->disassembler, profile, &request->code, false);
 }
 
 void sites_deinit(struct sites *sites)
@@ -258,8 +258,13 @@ struct hotlist_range site_top(const struct site *site)
 {
 	struct hotlist_range range = {};
 
-	if (site->list.count)
-		hotlist_share(&site->list, 0, site_cluster(site), &range);
+	for (size_t rank = 0; rank < site->list.count; rank++) {
+		struct hotlist_range other;
+
+		hotlist_share(&site->list, rank, site_cluster(site), &other);
+		if (other.best > range.best)
+			range = other;
+	}
 	return range;
 }
 
@@ -413,11 +418,19 @@ static void value_fill(struct sites *sites, const struct site *site, size_t rank
 	*ret = (struct common_value){
 		.words = words,
 		.text = table_own(table, words_text(sites, site, words, types)),
-		.count = (uint64_t)(value.occurrences.best + 0.5),
+		.count = (uint64_t)(share.best * (double)site->list.total + 0.5),
 		.share = share.best,
 		.low = share.low,
 		.high = share.high,
 	};
+}
+
+/* A list ranks by what it counted, some of it for others. */
+static int by_share(const void *a, const void *b)
+{
+	const struct common_value *left = a, *right = b;
+
+	return (left->share < right->share) - (left->share > right->share);
 }
 
 struct cell site_cell(struct sites *sites, const struct site *site,
@@ -437,6 +450,7 @@ struct cell site_cell(struct sites *sites, const struct site *site,
 	values->shown = count < top ? count : top;
 	for (size_t i = 0; i < count; i++)
 		value_fill(sites, site, i, types, &values->items[i]);
+	qsort(values->items, count, sizeof(values->items[0]), by_share);
 	return cell_values(values);
 }
 

@@ -76,6 +76,13 @@ static bool name_put(const struct profile *profile, uint64_t value, struct strbu
 	return true;
 }
 
+bool value_is_on_stack(const struct profile *profile, uint64_t value)
+{
+	const struct profile_value_name *name = name_find(profile, value);
+
+	return name && !name->location && name->text && !strcmp(name->text, "[stack]");
+}
+
 static void character_put(uint64_t value, struct strbuf *buf)
 {
 	if (value < 0x80 && isprint((int)value))

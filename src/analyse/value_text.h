@@ -2,6 +2,7 @@
 /* A value as a person would want to see it. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/strbuf.h"
@@ -27,6 +28,9 @@ struct value_type {
 
 void value_text(const struct profile *profile, struct value_type type, uint64_t value,
 		struct strbuf *buf);
+
+/* Whether the profile says that it is an address of the stack. */
+bool value_is_on_stack(const struct profile *profile, uint64_t value);
 
 /* By DWARF: the encoding of a parameter, as in the profile, and its size in bytes. */
 struct value_type value_type_of_parameter(const struct profile_parameter *parameter);

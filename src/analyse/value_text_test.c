@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -164,6 +166,16 @@ static const struct {
 	{ CODE(0xf3, 0x0f, 0x7e, 0x02), CAPTURE_LOADED, "xmm0", 0 },
 	{ CODE(0x0f, 0x28, 0x02), CAPTURE_LOADED, "xmm0", 0 },
 	{ CODE(0xa5), CAPTURE_LOADED, NULL, 0 },
+	/* comisd xmm5, xmm3; ucomiss xmm0, [rdx]; comisd xmm1, [rip+16] */
+	{ CODE(0x66, 0x0f, 0x2f, 0xeb), CAPTURE_RESULT, "xmm5", 64 },
+	{ CODE(0x0f, 0x2e, 0x02), CAPTURE_RESULT, "xmm0", 32 },
+	{ CODE(0x66, 0x0f, 0x2f, 0x0d, 16, 0, 0, 0), CAPTURE_RESULT, "xmm1", 64 },
+	/* mov eax, [rip+16]; mov eax, [rsp+8]; mov eax, [rdi+8]; mov rax, fs:[0x10]; pop rbx */
+	{ CODE(0x8b, 0x05, 16, 0, 0, 0), CAPTURE_ADDRESS, NULL, .trivial = true },
+	{ CODE(0x8b, 0x44, 0x24, 0x08), CAPTURE_ADDRESS, NULL, .trivial = true },
+	{ CODE(0x8b, 0x47, 0x08), CAPTURE_ADDRESS, NULL },
+	{ CODE(0x64, 0x48, 0x8b, 0x04, 0x25, 16, 0, 0, 0), CAPTURE_ADDRESS, NULL },
+	{ CODE(0x5b), CAPTURE_ADDRESS, NULL, .trivial = true },
 	/* cvtsi2sd xmm0, [rdx]; no instruction */
 	{ CODE(0xf2, 0x0f, 0x2a, 0x02), CAPTURE_LOADED, NULL, 0 },
 	{ CODE(0x06), CAPTURE_RESULT, NULL, 0 },
@@ -182,6 +194,105 @@ static void instructions_say_where_values_are(void **state)
 		assert_int_equal(instruction_is_trivial(&in, sources[i].source),
 				 sources[i].trivial);
 	}
+}
+
+enum { CONSTANT = 0x2000, VARIABLE = 0x3000, OBJECT = 0x5000 };
+
+static enum code_memory memory_of(void *ctx, uint32_t module, uint64_t address)
+{
+	if (address == CONSTANT)
+		return CODE_MEMORY_CONSTANT;
+	return address == VARIABLE ? CODE_MEMORY_VARIABLE : CODE_MEMORY_UNKNOWN;
+}
+
+/* The code is decoded where its operand of four bytes, which is the last, is the address it gets. */
+static bool is_constant_at(const uint8_t *code, size_t size, enum capture_source source,
+			   uint64_t address, bool sole)
+{
+	struct fixture fixture;
+	struct code_cache cache;
+	struct instruction in;
+	bool trivial;
+
+	code_cache_init(&cache, fixture_demo(&fixture),
+			&(struct code_source){ .memory = memory_of });
+	instruction_decode(code, size, address - size, &in);
+	assert_true(in.valid);
+	trivial = code_cache_is_trivial(&cache, 1, &in, source, sole);
+	code_cache_deinit(&cache);
+	fixture_deinit(&fixture);
+	return trivial;
+}
+
+static void constants_of_the_program_are_trivial(void **state)
+{
+	/* movsd xmm5, [rip]; mov eax, [rip]; addsd xmm0, [rip]; comisd xmm1, [rip]; cmp [rip], eax */
+	static const uint8_t vector[] = { 0xf2, 0x0f, 0x10, 0x2d, 0, 0, 0, 0 };
+	static const uint8_t word[] = { 0x8b, 0x05, 0, 0, 0, 0 };
+	static const uint8_t add[] = { 0xf2, 0x0f, 0x58, 0x05, 0, 0, 0, 0 };
+	static const uint8_t compare[] = { 0x66, 0x0f, 0x2f, 0x0d, 0, 0, 0, 0 };
+	static const uint8_t left[] = { 0x39, 0x05, 0, 0, 0, 0 };
+#define AT(code, source, address, sole) is_constant_at(code, sizeof(code), source, address, sole)
+
+	assert_true(AT(vector, CAPTURE_RESULT, CONSTANT, false));
+	assert_true(AT(vector, CAPTURE_LOADED, CONSTANT, false));
+	assert_false(AT(vector, CAPTURE_RESULT, VARIABLE, true));
+	assert_true(AT(vector, CAPTURE_RESULT, 0x9000, true));
+	assert_false(AT(vector, CAPTURE_RESULT, 0x9000, false));
+	assert_true(AT(word, CAPTURE_RESULT, CONSTANT, false));
+	assert_false(AT(word, CAPTURE_RESULT, VARIABLE, true));
+	assert_false(AT(word, CAPTURE_RESULT, 0x9000, true));
+	assert_false(AT(add, CAPTURE_RESULT, CONSTANT, true));
+	assert_true(AT(add, CAPTURE_LOADED, CONSTANT, true));
+	assert_false(AT(compare, CAPTURE_RESULT, CONSTANT, true));
+	assert_true(AT(compare, CAPTURE_LOADED, CONSTANT, true));
+	assert_true(AT(left, CAPTURE_RESULT, CONSTANT, false));
+	assert_false(AT(left, CAPTURE_RESULT, VARIABLE, true));
+#undef AT
+}
+
+static const char *object_of(void *ctx, uint32_t module, uint64_t address, uint64_t *ret_start)
+{
+	*ret_start = OBJECT;
+	return address >= OBJECT ? ctx : NULL;
+}
+
+static void assert_disassembled(const uint8_t *code, size_t size, uint64_t address,
+				const char *name, const char *text)
+{
+	struct code_source source = { .ctx = (void *)name, .object = object_of };
+	struct disassembler disassembler;
+	struct fixture fixture;
+	struct instruction in;
+	char *got;
+
+	disassembler_init(&disassembler, fixture_values(&fixture), &source, false);
+	instruction_decode(code, size, address, &in);
+	got = disassembler_text(&disassembler, 1, &in);
+	assert_string_equal(got, text);
+	free(got);
+	disassembler_deinit(&disassembler);
+	fixture_deinit(&fixture);
+}
+
+static void objects_have_names(void **state)
+{
+	/* mov eax, [rip]; call rip */
+	static const uint8_t mov[] = { 0x8b, 0x05, 0, 0, 0, 0 }, call[] = { 0xe8, 0, 0, 0, 0 };
+	char name[2000], long_text[260];
+
+	assert_disassembled(mov, 6, 0x4000 - 6, "nice_match", "mov eax, [table]");
+	assert_disassembled(mov, 6, 0x4010 - 6, "nice_match", "mov eax, [table+0x10]");
+	assert_disassembled(mov, 6, 0x4100 - 6, "nice_match", "mov eax, [0x4100]");
+	assert_disassembled(mov, 6, OBJECT - 6, "nice_match", "mov eax, [nice_match]");
+	assert_disassembled(mov, 6, OBJECT + 2, "nice_match", "mov eax, [nice_match+0x8]");
+	assert_disassembled(mov, 6, OBJECT - 6, "[.bss]", "mov eax, [0x5000]");
+	assert_disassembled(call, 5, 0x1100 - 5, "nice_match", "call 0x1100 <fib>");
+	assert_disassembled(call, 5, 0x1101 - 5, "nice_match", "call 0x1101");
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	snprintf(long_text, sizeof(long_text), "mov eax, [%.200s]", name);
+	assert_disassembled(mov, 6, OBJECT - 6, name, long_text);
 }
 
 static void bytes_are_told_from_words(void **state)
@@ -263,6 +374,8 @@ int main(void)
 		cmocka_unit_test(values_read_as_a_person_would_want),
 		cmocka_unit_test(parameters_have_types),
 		cmocka_unit_test(instructions_say_where_values_are),
+		cmocka_unit_test(constants_of_the_program_are_trivial),
+		cmocka_unit_test(objects_have_names),
 		cmocka_unit_test(bytes_are_told_from_words),
 		cmocka_unit_test(arguments_are_what_is_read_before_written),
 	};

@@ -247,6 +247,46 @@ static void invariants_leave_out_what_the_code_says(void **state)
 	fixture_deinit(&fixture);
 }
 
+/* A hundred times the same pair at an address of poly; its item is the last one of the fixture. */
+static void pairs_add(struct fixture *f, uint64_t address, const uint64_t words[2])
+{
+	struct profile_value row = { .item = (uint32_t)f->value_items.count - 1,
+				     .owner = 1000,
+				     .width = 64,
+				     .total = 100,
+				     .runs = 100 };
+	uint8_t blob[HOTLIST_BLOB_MAX];
+	struct hotlist list;
+
+	hotlist_init(&list, &(struct hotlist_config){ .words = 2 });
+	for (unsigned i = 0; i < 100; i++)
+		hotlist_add(&list, words);
+	for (uint32_t i = 1; i < f->locations.count; i++)
+		if (f->locations.items[i].address == address)
+			row.location = i;
+	fixture_value(f, &row, blob, hotlist_encode(&list, blob));
+	hotlist_deinit(&list);
+}
+
+static void the_stack_is_never_invariant(void **state)
+{
+	const char *pattern[] = { "address*" };
+	const uint64_t stack[] = { 0x7ffe00001000, 5 }, heap[] = { 0x555555570010, 5 };
+	struct fixture fixture;
+	struct table *table;
+
+	fixture_values(&fixture);
+	fixture_item(&fixture, "address+loaded", "instruction", 2);
+	pairs_add(&fixture, 0x1317, stack);
+	pairs_add(&fixture, 0x1314, heap);
+	table = run(fixture_finish(&fixture), "invariants",
+		    (struct view_request){ .items = { pattern, 1 } });
+	assert_int_equal(table->row_count, 1);
+	assert_int_equal(cell_at(table, 0, "address")->number, 0x1314);
+	table_destroy(table);
+	fixture_deinit(&fixture);
+}
+
 static void blocks_are_invariant_together(void **state)
 {
 	struct fixture fixture;
@@ -475,6 +515,7 @@ int main(void)
 		cmocka_unit_test(filters_choose_sites),
 		cmocka_unit_test(what_cannot_be_answered_is_refused),
 		cmocka_unit_test(invariants_leave_out_what_the_code_says),
+		cmocka_unit_test(the_stack_is_never_invariant),
 		cmocka_unit_test(blocks_are_invariant_together),
 		cmocka_unit_test(arguments_that_nobody_reads_are_for_programs),
 		cmocka_unit_test(annotate_shows_the_best_or_what_is_wanted),

@@ -183,6 +183,7 @@ static int run(const struct request *request)
 	view_code_init(&source, request->options.input, profile);
 	wish.line_ctx = view_code_symbols(&source, profile->symbols[wish.symbol].module);
 	wish.line = wish.line_ctx ? line_of : NULL;
+	wish.names = view_code_source(&source);
 	err = code_get(&source, request, wish.symbol, &code, &wish.size);
 	if (err)
 		return err;

@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Writes a profile for the tests of the commands: fixture_write KIND FILE. KINDS names them. */
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analyse/fixture.h"
+#include "base/buildid.h"
 #include "base/err.h"
+#include "profile/hotlist.h"
 #include "store/store.h"
+#include "symbols/symbols.h"
 
 #define OR_RETURN(call)                                                                            \
 	do {                                                                                       \
@@ -58,6 +66,71 @@ static void corrupt(struct fixture *f)
 	fixture_corrupt(f);
 }
 
+/* What the code of the kind self reads: its values never change, but one of them could. */
+const double self_constant = 0.25;
+int self_variable = 7;
+
+static int self_base(struct dl_phdr_info *info, size_t size, void *ret)
+{
+	*(uint64_t *)ret = info->dlpi_addr;
+	return 1;
+}
+
+static void self_site(struct fixture *f, uint32_t symbol, uint64_t address, uint64_t value)
+{
+	struct profile_value row = { .item = 1, .width = 64, .runs = 100, .total = 100 };
+	uint8_t blob[HOTLIST_BLOB_MAX];
+	struct hotlist list;
+
+	hotlist_init(&list, &(struct hotlist_config){ .seed = 1 });
+	for (unsigned i = 0; i < 100; i++)
+		hotlist_add(&list, &value);
+	row.location = fixture_location(f, 1, address);
+	fixture_frame(f, symbol, 0, 0);
+	fixture_value(f, &row, blob, hotlist_encode(&list, blob));
+	hotlist_deinit(&list);
+}
+
+/*
+ * A profile of this program itself, of which the file is there, and a function that it does not have:
+ *	movsd xmm0, [self_constant]; mov eax, [self_variable]
+ */
+static uint8_t self_code[14] = { 0xf2, 0x0f, 0x10, 0x05, [8] = 0x8b, 0x05 };
+
+static void self_operand(size_t end, uint64_t code, uint64_t object)
+{
+	int32_t offset = (int32_t)(object - code - end);
+
+	memcpy(self_code + end - sizeof(offset), &offset, sizeof(offset));
+}
+
+static void self(struct fixture *f)
+{
+	uint64_t base = 0, code = 0x100000;
+	static char path[PATH_MAX], hex[BUILD_ID_HEX_MAX];
+	AUTO(close_fd) int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct build_id id;
+	uint32_t symbol;
+
+	dl_iterate_phdr(self_base, &base);
+	self_operand(8, code, (uint64_t)&self_constant - base);
+	self_operand(14, code, (uint64_t)&self_variable - base);
+	if (readlink("/proc/self/exe", path, sizeof(path) - 1) < 0 || elf_build_id(fd, &id))
+		abort();
+	build_id_hex(&id, hex);
+	fixture_init(f);
+	fixture_module(f, MODULE_ELF, path, hex);
+	fixture_thread(f, fixture_process(f, 7, 0, "self"), 7, "self");
+	symbol = fixture_symbol(f, 1, "made", code, sizeof(self_code));
+	fixture_item(f, "result", "instruction", 1);
+	fixture_meta(f, "values", "result");
+	fixture_meta(f, "runs_seen", "100");
+	fixture_meta(f, "runs_kept", "100");
+	self_site(f, symbol, code, 0x3fd0000000000000);
+	self_site(f, symbol, code + 8, 7);
+	fixture_finish(f);
+}
+
 static void empty(struct fixture *f)
 {
 	fixture_init(f);
@@ -82,6 +155,7 @@ static void large(struct fixture *f)
 	X(unfinished)                                                                              \
 	X(values)                                                                                  \
 	X(corrupt)                                                                                 \
+	X(self)                                                                                    \
 	X(empty)                                                                                   \
 	X(recursive)                                                                               \
 	X(large)
@@ -133,6 +207,9 @@ static int code_store(struct store *store, const struct profile *p)
 		if (!strcmp(p->symbols[i].name, "fib"))
 			OR_RETURN(store_symbol_code_put(store, (struct symbol_id){ i }, fib,
 							sizeof(fib)));
+		if (!strcmp(p->symbols[i].name, "made"))
+			OR_RETURN(store_symbol_code_put(store, (struct symbol_id){ i }, self_code,
+							sizeof(self_code)));
 		if (!strcmp(p->symbols[i].name, "poly"))
 			OR_RETURN(store_symbol_code_put(store, (struct symbol_id){ i },
 							fixture_poly, sizeof(fixture_poly)));

@@ -3,16 +3,25 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <gelf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/mem.h"
 
 enum { CODE_MAX = 1 << 20 };
 
+/* A part of a module's memory. */
+struct view_code_segment {
+	uint64_t start, size;
+	bool constant;
+};
+
 struct view_code_module {
 	struct symbols *symbols; /* NULL: not there */
+	ARRAY(struct view_code_segment) segments; /* what is protected later comes first */
 	bool tried;
 };
 
@@ -21,14 +30,42 @@ void view_code_init(struct view_code *code, const char *path, const struct profi
 	*code = (struct view_code){ .path = path, .profile = profile };
 }
 
+static void module_deinit(struct view_code_module *module)
+{
+	symbols_destroy(module->symbols);
+	array_deinit(&module->segments);
+}
+
 void view_code_deinit(struct view_code *code)
 {
 	for (size_t i = 0; code->modules && i < code->profile->module_count; i++)
-		symbols_destroy(code->modules[i].symbols);
+		module_deinit(&code->modules[i]);
 	free(code->modules);
 }
 
-static int module_open(const struct profile_module *module, struct symbols **ret)
+/* Relocated data becomes constant before the program runs. */
+static void segments_read(int fd, struct view_code_module *module)
+{
+	static const GElf_Word passes[] = { PT_GNU_RELRO, PT_LOAD };
+	Elf *elf = NULL;
+	GElf_Phdr header;
+	size_t count = 0;
+
+	elf_version(EV_CURRENT);
+	elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (elf && elf_getphdrnum(elf, &count))
+		count = 0;
+	for (size_t pass = 0; pass < sizeof(passes) / sizeof(passes[0]); pass++)
+		for (size_t i = 0; i < count; i++)
+			if (gelf_getphdr(elf, (int)i, &header) && header.p_type == passes[pass])
+				*array_push(&module->segments) = (struct view_code_segment){
+					header.p_vaddr, header.p_memsz,
+					header.p_type == PT_GNU_RELRO || !(header.p_flags & PF_W)
+				};
+	elf_end(elf);
+}
+
+static int module_open(const struct profile_module *module, struct view_code_module *ret)
 {
 	AUTO(close_fd) int fd = -1;
 	char hex[BUILD_ID_HEX_MAX];
@@ -43,10 +80,11 @@ static int module_open(const struct profile_module *module, struct symbols **ret
 	build_id_hex(&id, hex);
 	if (strcmp(hex, module->build_id))
 		return -ENOENT;
-	return symbols_open(fd, module->path, ret);
+	segments_read(fd, ret);
+	return symbols_open(fd, module->path, &ret->symbols);
 }
 
-struct symbols *view_code_symbols(struct view_code *code, uint32_t module)
+static struct view_code_module *module_get(struct view_code *code, uint32_t module)
 {
 	struct view_code_module *slot;
 
@@ -56,10 +94,15 @@ struct symbols *view_code_symbols(struct view_code *code, uint32_t module)
 	slot = &code->modules[module];
 	if (!slot->tried) {
 		slot->tried = true;
-		if (module_open(&code->profile->modules[module], &slot->symbols))
+		if (module_open(&code->profile->modules[module], slot))
 			slot->symbols = NULL;
 	}
-	return slot->symbols;
+	return slot;
+}
+
+struct symbols *view_code_symbols(struct view_code *code, uint32_t module)
+{
+	return module_get(code, module)->symbols;
 }
 
 static int code_from_file(struct view_code *code, const struct profile_symbol *symbol, void **ret,
@@ -95,7 +138,30 @@ static int code_for_analysis(void *ctx, uint32_t symbol, void **ret, size_t *ret
 	return view_code_get(ctx, symbol, ret, ret_size);
 }
 
+static const char *object_for_analysis(void *ctx, uint32_t module, uint64_t address,
+				       uint64_t *ret_start)
+{
+	struct symbols *symbols = view_code_symbols(ctx, module);
+	struct symbol_answer answer;
+
+	if (!symbols || symbols_resolve(symbols, address, &answer) || !answer.frame_count)
+		return NULL;
+	*ret_start = answer.address;
+	return answer.frames[answer.frame_count - 1].name;
+}
+
+static enum code_memory memory_for_analysis(void *ctx, uint32_t module, uint64_t address)
+{
+	const struct view_code_module *slot = module_get(ctx, module);
+
+	array_each(&slot->segments, segment)
+		if (address - segment->start < segment->size)
+			return segment->constant ? CODE_MEMORY_CONSTANT : CODE_MEMORY_VARIABLE;
+	return CODE_MEMORY_UNKNOWN;
+}
+
 struct code_source view_code_source(struct view_code *code)
 {
-	return (struct code_source){ code_for_analysis, code };
+	return (struct code_source){ code_for_analysis, code, object_for_analysis,
+				     memory_for_analysis };
 }

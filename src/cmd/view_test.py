@@ -406,7 +406,7 @@ class Values(unittest.TestCase):
         got = self.view("invariants")
         self.assertEqual([row["score"] for row in got], sorted((row["score"] for row in got), reverse=True))
         for row in got:
-            self.assertAlmostEqual(row["score"], row["total"] * row["values"][0]["low"])
+            self.assertAlmostEqual(row["score"], row["total"] * row["values"][0]["low"] ** 8)
         compare = [row for row in got if row["address"] == "0x130a"]
         self.assertEqual([(row["text"], row["register"], row["file"], row["line"]) for row in compare],
                          [("cmp esi, 0x3", "esi", "/src/demo/main.c", 32)])
@@ -418,6 +418,14 @@ class Values(unittest.TestCase):
                          [("poly", 1, "degree")])
         self.assertIn("taken", {row["item"] for row in self.view("invariants", "--item", "taken")})
         self.assertNotIn("taken", {row["item"] for row in got})
+
+    def test_objects_of_the_file(self):
+        answer = rows("report", "invariants", "-i", profile("self"))
+        self.assertEqual([(row["text"], row["total"]) for row in answer["rows"]],
+                         [("mov eax, [self_variable]", 100)])
+        lines = rows("annotate", "made", "-i", profile("self"))["rows"]
+        self.assertEqual([row["text"] for row in lines],
+                         ["movsd xmm0, qword ptr [self_constant]", "mov eax, [self_variable]"])
 
     def test_blocks(self):
         got = self.view("blocks")
