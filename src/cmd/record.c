@@ -32,6 +32,7 @@ enum {
 	OPTION_VALUES,
 	OPTION_RUN_LENGTH,
 	OPTION_RUN_SKIP,
+	OPTION_RUN_EVERY,
 	OPTION_HOTLIST,
 	OPTION_HOTLIST_SIZE,
 	OPTION_MAX_SITES,
@@ -59,7 +60,8 @@ static const char record_usage[] =
 	"Values\n"
 	"      --values[=WHAT] also which values flow; WHAT is a list such as result,arg0@caller\n"
 	"                      (default), '--values=help' lists what there is\n"
-	"      --run-length N  instructions interpreted after a sample (16)\n"
+	"      --run-length N  instructions interpreted after a sample (256)\n"
+	"      --run-every N   one of N samples is interpreted, chosen at random (8)\n"
 	"      --run-skip N    a random number of up to N instructions is skipped before (16)\n"
 	"      --hotlist KIND  space-saving (default), counting, concise or switching\n"
 	"      --hotlist-size N  values kept per place (16)\n"
@@ -101,6 +103,7 @@ static const struct option long_options[] = {
 	{ "values", optional_argument, NULL, OPTION_VALUES },
 	{ "run-length", required_argument, NULL, OPTION_RUN_LENGTH },
 	{ "run-skip", required_argument, NULL, OPTION_RUN_SKIP },
+	{ "run-every", required_argument, NULL, OPTION_RUN_EVERY },
 	{ "hotlist", required_argument, NULL, OPTION_HOTLIST },
 	{ "hotlist-size", required_argument, NULL, OPTION_HOTLIST_SIZE },
 	{ "max-sites", required_argument, NULL, OPTION_MAX_SITES },
@@ -265,6 +268,10 @@ static int values_parse(struct request *request, int option, const char *text)
 		err = number_parse(text, "--run-length", 1, RUN_LENGTH_MAX / 2, &value);
 		values->run_length = (uint32_t)value;
 		return err;
+	case OPTION_RUN_EVERY:
+		err = number_parse(text, "--run-every", 1, 1 << 20, &value);
+		values->run_every = (uint32_t)value;
+		return err;
 	case OPTION_RUN_SKIP:
 		err = number_parse(text, "--run-skip", 0, RUN_LENGTH_MAX / 2, &value);
 		values->run_skip = (uint32_t)value;
@@ -330,6 +337,7 @@ static int option_take(struct request *request, int option, const char *text)
 	case OPTION_VALUES:
 	case OPTION_RUN_LENGTH:
 	case OPTION_RUN_SKIP:
+	case OPTION_RUN_EVERY:
 	case OPTION_HOTLIST:
 	case OPTION_HOTLIST_SIZE:
 	case OPTION_MAX_SITES:
@@ -510,7 +518,10 @@ int cmd_record(int argc, char **argv)
 			.max_stacks = 16384,
 			.max_rows = 2 << 20,
 			.max_depth = SAMPLE_DEPTH_MAX,
-			.values = { .run_length = 16, .run_skip = 16, .max_sites = 131072 },
+			.values = { .run_length = 256,
+				    .run_skip = 16,
+				    .run_every = 8,
+				    .max_sites = 131072 },
 		},
 	};
 	struct collector_options *options = &request.collector;

@@ -556,6 +556,7 @@ static struct sampler_runs runs_wanted(const struct collector_options *options)
 	return (struct sampler_runs){
 		.length = values->run_length,
 		.skip = values->run_skip,
+		.every = values->run_every,
 		.overwritten = values->capture->needs & CAPTURE_BIT(CAPTURE_OVERWRITTEN),
 		.system = values->capture->needs & system,
 		.max_blocks = MAX_BLOCKS,
@@ -697,6 +698,7 @@ static int meta_numbers_store(struct collector *collector)
 		{ "cpus", collector->cpus.count },
 		{ "run_length", options->values.run_length },
 		{ "run_skip", options->values.run_skip },
+		{ "run_every", options->values.run_every },
 	};
 	int err = 0;
 

@@ -19,6 +19,7 @@ struct collector_values {
 	const struct capture *capture; /* NULL: no values */
 	const char *what; /* as the user gave it */
 	uint32_t run_length, run_skip; /* instructions */
+	uint32_t run_every; /* samples per run */
 	struct hotlist_config list;
 	size_t max_sites;
 };

@@ -22,7 +22,7 @@
 #include "isa/lift.h"
 
 enum {
-	OVERLAY_MAX = 512, /* words */
+	OVERLAY_MAX = 8192, /* words; the kernel has fewer */
 	STEPS_MAX = 2 * RUN_LENGTH_MAX + 8, /* instructions and entries */
 	FRAMES_MAX = RUN_CALLERS + RUN_LENGTH_MAX,
 	GOALS = 3,
@@ -121,25 +121,40 @@ static struct overlay_word *overlay_find(struct replay *replay, uint64_t address
 	return NULL;
 }
 
-static int replay_load(struct replay *replay, uint64_t address, unsigned size, wire_u64 *ret)
+/* Lays what the run has stored over the bytes of one word. */
+static void overlay_lay(struct replay *replay, uint64_t address, unsigned size, uint64_t *value,
+			bool *partly, bool *unknown)
 {
-	bool missing, partly = false, unknown = false;
-	uint64_t value = log_take(replay, &missing);
+	const struct overlay_word *word = overlay_find(replay, address & ~7ull);
 
-	for (unsigned i = 0; i < size && i < 8 && replay->overlay_count; i++) {
-		const struct overlay_word *word = overlay_find(replay, (address + i) & ~7ull);
+	for (unsigned i = 0; i < size; i++) {
 		unsigned at = (address + i) & 7;
 
 		if (!word || !(word->present >> at & 1)) {
-			partly = true;
+			*partly = true;
 			continue;
 		}
-		value &= ~(0xffull << i * 8);
-		value |= (word->data >> at * 8 & 0xff) << i * 8;
-		unknown |= word->unknown >> at & 1;
+		((uint8_t *)value)[i] = (uint8_t)(word->data >> at * 8);
+		*unknown |= word->unknown >> at & 1;
+	}
+}
+
+static int replay_load(struct replay *replay, uint64_t address, unsigned size, wire_u64 *ret)
+{
+	bool missing, partly = false, unknown = false;
+	uint64_t value = log_take(replay, &missing), high = 0;
+	unsigned first = 8 - (address & 7);
+
+	if (size <= first) {
+		overlay_lay(replay, address, size, &value, &partly, &unknown);
+	} else {
+		high = value >> first * 8;
+		overlay_lay(replay, address, first, &value, &partly, &unknown);
+		overlay_lay(replay, address + first, size - first, &high, &partly, &unknown);
+		value = (value & ~(~0ull << first * 8)) | high << first * 8;
 	}
 	*ret = value;
-	if (missing && (partly || !replay->overlay_count))
+	if (missing && partly)
 		return UOP_LOAD_MISSING;
 	return unknown ? UOP_LOAD_UNKNOWN : 0;
 }
@@ -285,7 +300,9 @@ static void after_uop(struct replay *replay, const struct uop *uop)
 		return;
 	if (uop->op == UOP_OP_LOAD)
 		fact(replay->step, CAPTURE_LOADED, value_of(replay, uop->dst), size);
-	if (is_result(uop->dst) && uop->op != UOP_OP_STRIDE)
+	if (uop->op == UOP_OP_HIGH) /* ah and the like: the rest of the register stays */
+		fact(replay->step, CAPTURE_RESULT, value_of(replay, uop->dst) >> 8, 1);
+	else if (is_result(uop->dst) && uop->op != UOP_OP_STRIDE)
 		fact(replay->step, CAPTURE_RESULT, value_of(replay, uop->dst), size);
 }
 

@@ -22,7 +22,7 @@
 typedef size_t uop_read_fn(void *context, uint64_t address, void *ret, size_t size);
 
 enum {
-	UOP_OVERLAY_WORDS = 256,
+	UOP_OVERLAY_WORDS = 1024,
 	UOP_STORES_MAX = 3 * UOP_AGAIN_MAX, /* by one instruction */
 };
 

@@ -18,8 +18,10 @@
  *
  * Merging and switching add independent errors, known by their variance; they widen the range by squares.
  *
- * Samples of something larger. Given the share of a value in the stream, its share in whatever was sampled lies in the
- * Wilson interval. Both errors together miss with at most the sum of their probabilities, so each gets half of 5 %.
+ * Samples of something larger. Given the share of a value in the stream, its share in whatever was sampled lies below the
+ * end of the Wilson interval, and above what share_low() says: values are shown because they are the most frequent ones, and
+ * the first of many is better than its true share. Both errors together miss with at most the sum of their
+ * probabilities, so each gets half of 5 %.
  */
 #include "profile/hotlist.h"
 
@@ -127,20 +129,62 @@ static double wilson(double part, double total, double deviations)
 	return (part + square / 2 + deviations * half_width) / (total + square);
 }
 
+/* How far a share of best in n trials is from a true share p, in nats. */
+static double divergence(double best, double p)
+{
+	double d = best > 0 ? best * log(best / p) : 0;
+
+	return best < 1 ? d + (1 - best) * log((1 - best) / (1 - p)) : d;
+}
+
+/*
+ * The smallest true share that the value may have. It is looked at because it came out on top, and at most 1 / p values
+ * have a share of p: the chance that one of so many does so well is that of one, times 1 / p.
+ */
+static double share_low(double best, double trials, double deviations)
+{
+	double low = 0, high = best;
+
+	if (best <= 0)
+		return 0;
+	for (int i = 0; i < 50; i++) {
+		double p = (low + high) / 2;
+		double allowed = deviations * deviations / 2 + log(1 / p);
+
+		if (trials * divergence(best, p) > allowed)
+			low = p;
+		else
+			high = p;
+	}
+	return low;
+}
+
+/* What the list counted for the value itself: a full list's counts hold much of others', and rank those that came last. */
+static double own_count(const struct hotlist *list, size_t rank, double count)
+{
+	uint64_t *entry = entry_at(list, rank);
+
+	if (list->kind != HOTLIST_SPACE_SAVING)
+		return count;
+	return fmax(1, count - fmin((double)*entry_foreign(list, entry), count));
+}
+
 void hotlist_share(const struct hotlist *list, size_t rank, double cluster,
 		   struct hotlist_range *ret)
 {
 	const struct level *level = hotlist_is_exact(list) ? &whole : &half;
 	struct hotlist_range count = count_range(list, rank, level);
-	double total = (double)list->total / cluster;
-	double best = count.best / (double)list->total;
+	double total = (double)list->total, trials = total / cluster;
+	double best = fmin(1, own_count(list, rank, count.best) / total);
 
 	assert(rank < list->count && cluster >= 1);
 	/* Rounding must not put the ends beyond what they enclose. */
 	*ret = (struct hotlist_range){
-		.low = fmax(0, fmin(best, wilson(count.low / cluster, total, -level->deviations))),
+		.low = fmin(best,
+			    share_low(fmin(best, count.low / total), trials, level->deviations)),
 		.best = best,
-		.high = fmin(1, fmax(best, wilson(count.high / cluster, total, level->deviations))),
+		.high = fmin(1,
+			     fmax(best, wilson(count.high / cluster, trials, level->deviations))),
 	};
 }
 

@@ -19,8 +19,8 @@
 #include "wire/uop.h"
 
 enum {
-	RUN_LOG_MAX = 256, /* words; a power of two */
-	RUN_LENGTH_MAX = 128, /* instructions, skipped ones included */
+	RUN_LOG_MAX = 1024, /* words; a power of two */
+	RUN_LENGTH_MAX = 1024, /* instructions, skipped ones included */
 	RUN_UOPS_MAX = 4096, /* micro-operations: string instructions repeat */
 	RUN_CALLERS = 4,
 	RUN_CODE_BYTES = 128, /* sent with a request for a block */
@@ -91,7 +91,8 @@ struct run_record {
 	wire_u64 log[]; /* log_count */
 };
 
-_Static_assert(sizeof(struct run_record) == 32 + 8 * (1 + 16 + 3 + RUN_CALLERS + 1 + 4) + 16,
+_Static_assert(sizeof(struct run_record) ==
+		       32 + 8 * (1 + 16 + 3 + RUN_CALLERS + 1 + RUN_LOG_MAX / 64) + 16,
 	       "wire");
 
 /* A block is known by its module and its address there: translations serve every process that maps the module. */

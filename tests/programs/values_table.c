@@ -39,9 +39,9 @@ static APART struct entry *find(uint64_t key, uint32_t salt)
 static APART uint64_t key_draw(uint64_t *state)
 {
 	uint32_t bits = random_next(state);
-	unsigned octave = __builtin_ctz(bits | 1 << 17);
+	unsigned octave = __builtin_ctz(bits | 1 << 13);
 
-	return (bits >> 18) % (1u << octave) + (1u << octave);
+	return (bits >> 14) % (1u << octave) + (1u << octave);
 }
 
 static APART void hit(struct entry *entry, unsigned weight)

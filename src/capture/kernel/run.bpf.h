@@ -21,6 +21,7 @@
 /* Set by the loader. */
 const volatile __u32 run_length = 0; /* instructions captured; 0: no runs */
 const volatile __u32 run_skip = 0; /* most instructions skipped before */
+const volatile __u32 run_every = 1; /* one of so many samples has a run */
 const volatile __u16 run_flags = 0; /* RUN_SYSTEM, RUN_OVERWRITTEN */
 const volatile __s64 percpu_base_place =
 	0; /* of the per-CPU base, counted from the run queue; 0: not known */
@@ -72,7 +73,7 @@ struct {
 } run_tallies SEC(".maps");
 
 enum {
-	OVERLAY_WORDS = 256, /* a power of two */
+	OVERLAY_WORDS = 512, /* a power of two */
 	OVERLAY_POISON_WORDS = 9, /* that 64 bytes may touch */
 	WINDOW_SIZE = 256, /* a power of two: windows do not cross pages */
 	WINDOWS = 16, /* likewise */
@@ -128,6 +129,7 @@ struct run {
 	__u32 begun; /* instructions, the one under way included */
 	__u32 uops; /* micro-operations */
 	__u32 limit;
+	__u64 stored; /* which words may be in the overlay, by bits of their hash */
 	__u32 serial;
 	__u32 log_count;
 	__u32 end; /* enum uop_end */
@@ -248,42 +250,57 @@ static __always_inline void log_word(struct run *run, __u64 word, __u32 missing)
 	run->log_count++;
 }
 
-static __always_inline __u32 overlay_slot(__u64 address)
+/* A word may lie in one of four slots. */
+struct overlay_slots {
+	__u32 at[4];
+	__u64 stored; /* bit of run->stored */
+};
+
+static __always_inline struct overlay_slots overlay_slots(__u64 address)
 {
-	return (__u32)((address >> 3) * 0x9e3779b97f4a7c15ull >> 56) & (OVERLAY_WORDS - 1);
+	__u64 hash = (address >> 3) * 0x9e3779b97f4a7c15ull;
+	__u32 first = (__u32)(hash >> 55) & (OVERLAY_WORDS - 1);
+	__u32 second = (__u32)(hash >> 40) & (OVERLAY_WORDS - 1);
+
+	return (struct overlay_slots){ { first, first ^ 1, second, second ^ 1 },
+				       1ull << (hash >> 34 & 63) };
 }
 
 static __always_inline struct overlay_word *overlay_find(struct run *run, __u64 address)
 {
-	__u32 slot = overlay_slot(address);
-	struct overlay_word *word = &run->overlay[slot];
+	struct overlay_slots slots = overlay_slots(address);
 
-	if (word->serial == run->serial && word->address == address)
-		return word;
-	word = &run->overlay[slot ^ 1];
-	if (word->serial == run->serial && word->address == address)
-		return word;
+	if (!(run->stored & slots.stored))
+		return 0;
+	for (int i = 0; i < 4; i++) {
+		struct overlay_word *word = &run->overlay[slots.at[i] & (OVERLAY_WORDS - 1)];
+
+		if (word->serial == run->serial && word->address == address)
+			return word;
+	}
 	return 0;
 }
 
 static __always_inline struct overlay_word *overlay_at(struct run *run, __u64 address)
 {
-	__u32 slot = overlay_slot(address);
+	struct overlay_slots slots = overlay_slots(address);
 	struct overlay_word *word = overlay_find(run, address);
 
 	if (word)
 		return word;
-	word = &run->overlay[slot];
-	if (word->serial == run->serial)
-		word = &run->overlay[slot ^ 1];
-	if (word->serial == run->serial)
-		return 0;
-	word->serial = run->serial;
-	word->address = address;
-	word->data = 0;
-	word->present = 0;
-	word->unknown = 0;
-	return word;
+	for (int i = 0; i < 4; i++) {
+		word = &run->overlay[slots.at[i] & (OVERLAY_WORDS - 1)];
+		if (word->serial == run->serial)
+			continue;
+		run->stored |= slots.stored;
+		word->serial = run->serial;
+		word->address = address;
+		word->data = 0;
+		word->present = 0;
+		word->unknown = 0;
+		return word;
+	}
+	return 0;
 }
 
 /* The bits of the bytes in a mask of bytes. */
@@ -667,6 +684,7 @@ static __always_inline void state_begin(struct run *run, __u64 pc)
 	run->state.again = 0;
 	run->state.misses = 0;
 	run->serial++;
+	run->stored = 0;
 	if (run->mapping_generation != generation)
 		run->mapping_size = 0;
 	run->mapping_generation = generation;

@@ -5,7 +5,7 @@
 #include "wire/run.h"
 #include "wire/sampler_maps.h"
 
-enum { RUN_TEST_WORDS = 256 };
+enum { RUN_TEST_WORDS = 512 };
 
 /* A word of the overlay after the run. */
 struct run_test_word {

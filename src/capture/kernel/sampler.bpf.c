@@ -849,7 +849,7 @@ int sample(struct bpf_perf_event_data *ctx)
 		dump_keep(tally, &subject, walk);
 	else
 		stack_keep(tally, &subject, walk);
-	if (run_length)
+	if (run_length && (run_every <= 1 || bpf_get_prandom_u32() % run_every == 0))
 		run_ahead(ctx, &subject, walk);
 	return 0;
 }

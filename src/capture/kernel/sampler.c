@@ -649,6 +649,7 @@ static void runs_configure(struct sampler *sampler)
 
 	skeleton->rodata->run_length = runs->length;
 	skeleton->rodata->run_skip = runs->skip;
+	skeleton->rodata->run_every = runs->every;
 	skeleton->rodata->run_flags = (runs->system ? RUN_SYSTEM : 0) |
 				      (runs->overwritten ? RUN_OVERWRITTEN : 0);
 	skeleton->rodata->percpu_base_place = layout->percpu_base;

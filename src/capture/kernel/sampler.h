@@ -33,6 +33,7 @@ enum sampler_event {
 struct sampler_runs {
 	uint32_t length; /* instructions captured; 0: none are interpreted */
 	uint32_t skip; /* most instructions skipped before, a random number of them each time */
+	uint32_t every; /* one of so many samples has a run; 0 and 1: each */
 	bool overwritten; /* log what stores overwrite */
 	bool system; /* log the values of RUN_SYSTEM_WORDS */
 	uint32_t max_blocks; /* instructions that the kernel holds translations of */
