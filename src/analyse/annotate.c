@@ -226,6 +226,19 @@ static void value_fill(struct annotation *annotation, struct cell *row, const st
 	row[A_VALUES] = site_cell(sites, site, instruction, label);
 }
 
+/* Besides the best: what the user asks for, and of a comparison with memory the other side. */
+static bool site_is_wanted(const struct annotation *annotation, const struct site *site,
+			   const struct instruction *instruction)
+{
+	enum capture_source source;
+
+	if (annotation->request->values->items.count)
+		return true;
+	return instruction && instruction_compares_memory(instruction) &&
+	       site_source(&annotation->sites, site, &source) && source == CAPTURE_LOADED &&
+	       !instruction_is_memory(instruction, CAPTURE_RESULT);
+}
+
 /* The values of an instruction: the best in its row, which is the last; others after it. */
 static void values_add(struct annotation *annotation, uint64_t address, uint64_t end,
 		       const struct instruction *instruction)
@@ -238,7 +251,7 @@ static void values_add(struct annotation *annotation, uint64_t address, uint64_t
 
 		if (site_address(annotation, site) >= end)
 			return;
-		if (!first && !annotation->request->values->items.count)
+		if (!first && !site_is_wanted(annotation, site, instruction))
 			continue;
 		row = first ? table_row(annotation->table, annotation->table->row_count - 1)
 			    : table_row_add(annotation->table);

@@ -45,8 +45,9 @@ struct annotate_request {
 };
 
 /*
- * A row for each instruction. With values, the row shows the best item there is; if the request names items, further ones
- * at the same instruction follow in rows of their own, without text and samples.
+ * A row for each instruction. With values, the row shows the best item there is; if the request names items, and where a
+ * comparison has its right side in memory, further ones at the same instruction follow in rows of their own, without text
+ * and samples.
  */
 struct table *annotate(const struct profile *profile, const struct annotate_request *request);
 

@@ -5,8 +5,11 @@
  * Without debugging information nobody says how many arguments a function has: six registers are recorded, whatever
  * they hold. For people, only those are shown that the function's code reads before it writes them, or, where the code
  * is not at hand, all up to the last one that has a value with some share. Programs get all.
+ *
+ * The functions come by their own samples, and the call sites of one by how often it was entered from there.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyse/annotate.h"
 #include "analyse/names.h"
@@ -33,7 +36,6 @@ struct callee {
 	uint64_t self; /* samples */
 	uint64_t entries; /* the most values that an argument has */
 	unsigned shown; /* arguments, as a mask */
-	bool invariant;
 };
 
 struct arguments {
@@ -131,23 +133,20 @@ static void callee_add(struct arguments *arguments, const uint64_t *samples, siz
 		.self = symbol ? samples[symbol] : 0,
 		.shown = shown_choose(sites, symbol, items, count),
 	};
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count; i++)
 		if (items[i].site.total > callee->entries)
 			callee->entries = items[i].site.total;
-		callee->invariant |= callee->shown >> items[i].number & 1 &&
-				     site_top(&items[i].site).low >= sites->request->min_invariance;
-	}
 }
 
 static int callee_order(const void *left, const void *right)
 {
 	const struct callee *a = left, *b = right;
 
-	if (a->invariant != b->invariant)
-		return b->invariant - a->invariant;
 	if (a->self != b->self)
 		return a->self < b->self ? 1 : -1;
-	if (a->entries != b->entries && a->location == b->location)
+	if (a->location != b->location)
+		return a->location < b->location ? -1 : 1;
+	if (a->entries != b->entries)
 		return a->entries < b->entries ? 1 : -1;
 	return (a->first > b->first) - (a->first < b->first);
 }
@@ -211,17 +210,21 @@ static const struct column argument_columns[] = {
 	[G_DISTINCT] = { "distinct", "", COLUMN_COUNT, COLUMN_DATA },
 };
 
-/* What a person reads once, in the function's first row. */
+/* What a person reads once, in the first row of a function or, by caller, of a call site. */
 static void heading_fill(struct table *table, struct cell *row, const struct profile *profile,
-			 const struct callee *callee)
+			 const struct callee *callee, bool again)
 {
-	row[G_SELF_SHOWN] = row[G_SELF];
-	row[G_SHARE_SHOWN] = row[G_SHARE];
+	const char *name = row[G_AT + PLACE_SYMBOL].text;
+
 	row[G_ENTRIES] = cell_number(callee->entries);
-	row[G_FUNCTION] = cell_text(view_titled_text(table, row[G_AT + PLACE_SYMBOL].text,
-						     row[G_AT + PLACE_MODULE].text));
 	if (callee->caller)
 		row[G_FROM] = cell_text(site_place_text(table, profile, callee->caller));
+	if (again)
+		return;
+	row[G_SELF_SHOWN] = row[G_SELF];
+	row[G_SHARE_SHOWN] = row[G_SHARE];
+	name = table_own(table, mem_printf("%.*s", (int)name_brief_length(name), name));
+	row[G_FUNCTION] = cell_text(view_titled_text(table, name, row[G_AT + PLACE_MODULE].text));
 }
 
 static struct cell *callee_row_add(struct table *table, const struct profile *profile,
@@ -259,8 +262,8 @@ static void argument_fill(struct sites *sites, struct cell *row, const struct ca
 	}
 }
 
-/* Whether there was a row to add. */
-static bool callee_rows_add(struct arguments *arguments, const struct callee *callee)
+/* Whether there was a row to add. again: the last row is of the same function. */
+static bool callee_rows_add(struct arguments *arguments, const struct callee *callee, bool again)
 {
 	struct sites *sites = &arguments->sites;
 	bool first = true;
@@ -274,32 +277,47 @@ static bool callee_rows_add(struct arguments *arguments, const struct callee *ca
 			continue;
 		row = callee_row_add(sites->table, sites->profile, callee);
 		if (first)
-			heading_fill(sites->table, row, sites->profile, callee);
+			heading_fill(sites->table, row, sites->profile, callee, again);
 		argument_fill(sites, row, callee, argument);
 		first = false;
 	}
 	return !first;
 }
 
-static bool callee_is_rare(const struct sites *sites, const struct callee *callee)
+/* People have no use for what was hardly ever entered, and for functions that only pass on. */
+static bool callee_is_dull(const struct sites *sites, const struct callee *callee)
 {
-	return sites->request->people && callee->entries < ENTRIES_MIN;
+	if (!sites->request->people)
+		return false;
+	return callee->entries < ENTRIES_MIN ||
+	       name_is_thunk(name_of_symbol(sites->profile, callee->symbol));
+}
+
+static bool callee_is_wanted(const struct arguments *arguments, const struct callee *callee,
+			     size_t shown)
+{
+	const struct view_request *request = arguments->sites.request;
+	uint64_t seen = arguments->sites.table->totals.seen;
+
+	return (!request->limit || shown < request->limit) &&
+	       share_of(callee->self, seen) >= request->min_share &&
+	       !callee_is_dull(&arguments->sites, callee);
 }
 
 static void rows_add(struct arguments *arguments)
 {
-	const struct view_request *request = arguments->sites.request;
 	struct table *table = arguments->sites.table;
+	uint32_t last = 0;
 	size_t shown = 0;
 
 	array_each(&arguments->callees, callee) {
-		if ((request->limit && shown >= request->limit) ||
-		    share_of(callee->self, table->totals.seen) < request->min_share ||
-		    callee_is_rare(&arguments->sites, callee) ||
-		    !callee_rows_add(arguments, callee))
+		if (!callee_is_wanted(arguments, callee, shown) ||
+		    !callee_rows_add(arguments, callee, callee->location == last)) {
 			table->omitted++;
-		else
-			shown++;
+			continue;
+		}
+		last = callee->location;
+		shown++;
 	}
 }
 

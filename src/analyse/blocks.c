@@ -7,11 +7,15 @@
  * instructions are taken in order. A block goes on while each instruction is invariant, and ends at what is not, at
  * jumps, calls and returns, and behind a branch that is nearly always taken. Lists are read again for the rows shown.
  *
+ * Blocks are ranked by their samples times the share that the most common value of each instruction has with 95 %
+ * certainty at least.
+ *
  *  1. Every instruction of a block but nops has a note whose most common value has at least the share asked for.
  *  2. At least two instructions of a block compute or store something that is invariant by more than their own text, and
  *     those at its ends are not trivial.
  *  3. Blocks do not overlap.
  */
+#include <math.h>
 #include <stdlib.h>
 
 #include "analyse/forest.h"
@@ -20,7 +24,8 @@
 #include "analyse/views.h"
 #include "base/mem.h"
 
-enum { BLOCK_MIN = 2 };
+/* A block is solid if that many values came by at each of its instructions; others come after all that are. */
+enum { BLOCK_MIN = 2, SOLID_TOTAL = 30 };
 
 /* The share that the most common value must have with 95 % certainty: of one value alone nothing follows. */
 #define SURE_SHARE 0.5
@@ -30,7 +35,7 @@ struct note {
 	uint32_t location;
 	uint64_t address;
 	size_t place; /* for sites_seek() */
-	double share; /* of the most common value */
+	double share, low; /* of the most common value; low with 95 % certainty at least */
 	bool sure; /* that it is common at all */
 	bool sole; /* there is no other */
 	uint64_t total;
@@ -48,7 +53,8 @@ struct member {
 struct block {
 	size_t first, count; /* of the members */
 	uint64_t self;
-	uint64_t total;
+	uint64_t total; /* the least of an instruction that is not trivial */
+	double low; /* likewise */
 };
 
 struct blocks {
@@ -89,6 +95,7 @@ static void note_add(struct blocks *blocks, const struct site *site, size_t plac
 		.address = profile->locations[site->location].address,
 		.place = place,
 		.share = site_top(site).best,
+		.low = site_top(site).low,
 		.sure = site_top(site).low >= SURE_SHARE,
 		.sole = site->list.count == 1,
 		.total = site->total,
@@ -135,7 +142,7 @@ static void samples_collect(struct blocks *blocks)
 static bool block_make(const struct blocks *blocks, size_t first, size_t end, struct block *ret)
 {
 	const struct member *members = blocks->members.items;
-	struct block block = {};
+	struct block block = { .total = UINT64_MAX, .low = 1 };
 	unsigned computed = 0;
 
 	while (first < end && members[first].trivial)
@@ -148,8 +155,11 @@ static bool block_make(const struct blocks *blocks, size_t first, size_t end, st
 		const struct note *note = &blocks->notes.items[members[first].note];
 
 		block.self += members[first].self;
-		block.total += note->total;
-		computed += !members[first].trivial && note->source != CAPTURE_TAKEN;
+		if (members[first].trivial)
+			continue;
+		block.total = note->total < block.total ? note->total : block.total;
+		block.low = fmin(block.low, note->low);
+		computed += note->source != CAPTURE_TAKEN;
 	}
 	*ret = block;
 	return computed >= BLOCK_MIN;
@@ -242,16 +252,14 @@ static void function_take(struct blocks *blocks, size_t first, size_t end)
 	block_close(blocks);
 }
 
-static double block_score(const struct block *block)
-{
-	return (double)block->self * (double)block->count;
-}
-
 static int block_order(const void *left, const void *right)
 {
 	const struct block *a = left, *b = right;
-	double x = block_score(a), y = block_score(b);
+	double x = (double)a->self * a->low, y = (double)b->self * b->low;
+	bool solid = a->total >= SOLID_TOTAL;
 
+	if (solid != (b->total >= SOLID_TOTAL))
+		return solid ? -1 : 1;
 	if (x != y)
 		return x < y ? 1 : -1;
 	if (a->total != b->total)

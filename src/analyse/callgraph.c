@@ -460,15 +460,61 @@ static void callsite_fill(struct table *table, struct cell *row, const struct gr
 		row[S_LINE] = cell_integer(slot->line);
 }
 
-static void callsite_row_add(struct table *table, const struct graph *graph,
-			     const struct stanza *stanza, const struct arm *arm)
+/* A row of a call site, or of several where one function is inlined into the same line of another. */
+struct callsite {
+	uint32_t edge; /* the heaviest */
+	uint32_t count; /* of edges */
+	uint64_t weight;
+};
+
+static bool is_inlined_call(const struct graph *graph, const struct edge *edge)
 {
-	const struct edge *edge = &graph->edges.items[arm->edge];
+	const struct forest *forest = graph->forest;
+
+	return edge->site != NO_SLOT &&
+	       edge->site != forest->first[forest->slots[edge->site].location];
+}
+
+static bool is_same_line(const struct graph *graph, const struct edge *a, const struct edge *b)
+{
+	const struct slot *x = &graph->forest->slots[a->site], *y = &graph->forest->slots[b->site];
+
+	return a->caller == b->caller && x->file == y->file && x->line == y->line;
+}
+
+/* The row that the edge belongs to; NULL: none yet. */
+static struct callsite *callsite_find(const struct graph *graph, struct callsite *sites,
+				      size_t count, uint32_t edge)
+{
+	const struct edge *row = &graph->edges.items[edge];
+
+	for (size_t i = 0; is_inlined_call(graph, row) && i < count; i++) {
+		const struct edge *other = &graph->edges.items[sites[i].edge];
+
+		if (is_inlined_call(graph, other) && is_same_line(graph, row, other))
+			return &sites[i];
+	}
+	return NULL;
+}
+
+static int callsite_order(const void *left, const void *right)
+{
+	const struct callsite *a = left, *b = right;
+
+	if (a->weight != b->weight)
+		return a->weight < b->weight ? 1 : -1;
+	return (a->edge > b->edge) - (a->edge < b->edge);
+}
+
+static void callsite_row_add(struct table *table, const struct graph *graph,
+			     const struct stanza *stanza, const struct callsite *site)
+{
+	const struct edge *edge = &graph->edges.items[site->edge];
 	struct cell *row = table_row_add(table);
 
-	row[S_TOTAL] = cell_number(arm->weight);
-	row[S_TOTAL_SHARE] = cell_real(share_of(arm->weight, table->totals.seen));
-	row[S_PART] = cell_real(share_of(arm->weight, graph->costs.total[stanza->function]));
+	row[S_TOTAL] = cell_number(site->weight);
+	row[S_TOTAL_SHARE] = cell_real(share_of(site->weight, table->totals.seen));
+	row[S_PART] = cell_real(share_of(site->weight, graph->costs.total[stanza->function]));
 	row[S_TEXT] =
 		cell_text(view_titled_text(table, function_text(table, graph, stanza->function),
 					   module_text(graph, stanza->function)));
@@ -484,6 +530,32 @@ static void callsite_row_add(struct table *table, const struct graph *graph,
 	row[S_OTHER] = cell_text(functions_name(&graph->functions, edge->caller));
 	row[S_OTHER_MODULE] = cell_text(module_text(graph, edge->caller));
 	callsite_fill(table, row, graph, edge->site);
+	if (site->count > 1)
+		row[S_ADDRESS] = (struct cell){};
+}
+
+static void callsites_of_function_add(struct table *table, const struct graph *graph,
+				      const struct stanza *stanza, const struct arms *callers)
+{
+	uint32_t first = callers->first[stanza->function];
+	uint32_t end = callers->first[stanza->function + 1];
+	AUTO(free_ptr) struct callsite *sites = mem_alloc((end - first + 1) * sizeof(*sites));
+	size_t count = 0;
+
+	for (uint32_t i = first; i < end; i++) {
+		const struct arm *arm = &callers->items[i];
+		struct callsite *site = callsite_find(graph, sites, count, arm->edge);
+
+		if (!site) {
+			site = &sites[count++];
+			*site = (struct callsite){ .edge = arm->edge };
+		}
+		site->count++;
+		site->weight += arm->weight;
+	}
+	qsort(sites, count, sizeof(*sites), callsite_order);
+	for (size_t i = 0; i < count; i++)
+		callsite_row_add(table, graph, stanza, &sites[i]);
 }
 
 static void callsites_add(struct table *table, const struct graph *graph,
@@ -494,13 +566,9 @@ static void callsites_add(struct table *table, const struct graph *graph,
 	AUTO(free_ptr) struct arm *chosen = stanzas_choose(graph, request, table, &count);
 
 	arms_init(&callers, graph, true);
-	for (size_t i = 0; i < count; i++) {
-		struct stanza stanza = { chosen[i].edge, (uint32_t)i };
-		uint32_t f = stanza.function;
-
-		for (uint32_t arm = callers.first[f]; arm < callers.first[f + 1]; arm++)
-			callsite_row_add(table, graph, &stanza, &callers.items[arm]);
-	}
+	for (size_t i = 0; i < count; i++)
+		callsites_of_function_add(
+			table, graph, &(struct stanza){ chosen[i].edge, (uint32_t)i }, &callers);
 	arms_deinit(&callers);
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "analyse/names.h"
 
+#include <string.h>
+
 #include "wire/unwind.h"
 
 const char *name_of_symbol(const struct profile *profile, uint32_t symbol)
@@ -8,6 +10,56 @@ const char *name_of_symbol(const struct profile *profile, uint32_t symbol)
 	const char *name = symbol ? profile->symbols[symbol].name : NULL;
 
 	return name && *name ? name : NAME_UNKNOWN;
+}
+
+static bool ends_with(const char *name, size_t length, const char *end)
+{
+	size_t size = strlen(end);
+
+	return length >= size && !memcmp(name + length - size, end, size);
+}
+
+/* The length without what may come after the parameters: " const", " [clone .cold]". */
+static size_t qualifiers_skip(const char *name, size_t length)
+{
+	static const char *const qualifiers[] = { " &&", " &", " volatile", " const" };
+	const char *clone = strstr(name, " [clone ");
+
+	if (clone)
+		length = (size_t)(clone - name);
+	for (size_t i = 0; i < sizeof(qualifiers) / sizeof(qualifiers[0]); i++)
+		if (ends_with(name, length, qualifiers[i]))
+			length -= strlen(qualifiers[i]);
+	return length;
+}
+
+size_t name_brief_length(const char *name)
+{
+	size_t length = qualifiers_skip(name, strlen(name)), depth = 0;
+
+	if (!ends_with(name, length, ")"))
+		return strlen(name);
+	while (length--) {
+		depth += name[length] == ')';
+		depth -= name[length] == '(';
+		if (!depth)
+			break;
+	}
+	/* "(anonymous namespace)" alone, or brackets that do not match */
+	return depth || !length ? strlen(name) : length;
+}
+
+bool name_is_thunk(const char *name)
+{
+	static const char *const parts[] = { "__x86_indirect_", "__x86_return_thunk", "srso_",
+					     "retbleed_" };
+
+	if (!strncmp(name, "__pi_", 5))
+		name += 5;
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (!strncmp(name, parts[i], strlen(parts[i])))
+			return true;
+	return false;
 }
 
 const char *name_of_module(const struct profile *profile, uint32_t module)

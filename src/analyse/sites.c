@@ -389,6 +389,12 @@ static struct value_type word_type(const struct sites *sites, const struct site 
 	}
 }
 
+struct value_type site_type(const struct sites *sites, const struct site *site,
+			    const struct instruction *instruction)
+{
+	return word_type(sites, site, 0, instruction);
+}
+
 /* "4", or "(0x12007c194 numchanges+0x54, 4)". */
 static char *words_text(const struct sites *sites, const struct site *site, const uint64_t *words,
 			const struct value_type *types)

@@ -88,6 +88,9 @@ unsigned site_preference(const struct sites *sites, uint32_t item);
 /* instruction: the one at the site, or NULL. The label is a register or the item. */
 struct cell site_cell(struct sites *sites, const struct site *site,
 		      const struct instruction *instruction, const char *label);
+/* What its values are, of tuples the first words. */
+struct value_type site_type(const struct sites *sites, const struct site *site,
+			    const struct instruction *instruction);
 /* "eax", "operand1 eax", "taken"; owned by the table. */
 const char *site_label(struct sites *sites, const struct site *site,
 		       const struct instruction *instruction);
@@ -119,7 +122,7 @@ void site_caller_fill(struct cell *cells, const struct profile *profile, uint32_
 /* "file.c:12" of cells that are filled, owned by the table; unset without a file. */
 struct cell site_line_cell(struct table *table, const struct cell *cells);
 
-/* "numchanges+0x54", owned by the table. */
+/* "numchanges+0x54" for people, without parameters of C++ functions; owned by the table. */
 const char *site_place_text(struct table *table, const struct profile *profile, uint32_t location);
 
 /* NULL: the profile has none. */

@@ -48,16 +48,23 @@ static const struct profile_value_name *name_find(const struct profile *profile,
 	return NULL;
 }
 
-void value_place_text(const struct profile *profile, uint32_t location, struct strbuf *buf)
+static void place_put(const struct profile *profile, uint32_t location, bool brief,
+		      struct strbuf *buf)
 {
 	const struct profile_location *row = &profile->locations[location];
 	uint32_t symbol = location_function(profile, location);
 	uint64_t base = symbol ? profile->symbols[symbol].address : 0;
+	const char *name = symbol ? name_of_symbol(profile, symbol)
+				  : name_of_module(profile, row->module);
 
-	strbuf_puts(buf, symbol ? name_of_symbol(profile, symbol)
-				: name_of_module(profile, row->module));
+	strbuf_add(buf, name, brief ? name_brief_length(name) : strlen(name));
 	if (row->address != base)
 		strbuf_printf(buf, "+0x%" PRIx64, row->address - base);
+}
+
+void value_place_text(const struct profile *profile, uint32_t location, struct strbuf *buf)
+{
+	place_put(profile, location, true, buf);
 }
 
 /* Whether anything was known and appended. */
@@ -70,7 +77,7 @@ static bool name_put(const struct profile *profile, uint64_t value, struct strbu
 		return false;
 	strbuf_printf(buf, "0x%" PRIx64 " ", value);
 	if (name->location)
-		value_place_text(profile, name->location, buf);
+		place_put(profile, name->location, false, buf);
 	else
 		strbuf_puts(buf, name->text);
 	return true;
@@ -124,7 +131,10 @@ static void pointer_put(const struct profile *profile, uint64_t value, struct st
 		strbuf_printf(buf, "0x%" PRIx64, value);
 }
 
-/* The shortest decimal number that is this one and no other. */
+/* Of numbers up to here no digit is left out before the point. */
+#define PLAIN_FLOAT 1e15
+
+/* The shortest decimal number that is this one and no other; with an exponent only where the number is large or small. */
 static void float_put(unsigned width, uint64_t value, struct strbuf *buf)
 {
 	char text[40];
@@ -144,6 +154,8 @@ static void float_put(unsigned width, uint64_t value, struct strbuf *buf)
 		if (width == 32 ? (float)back == single : back == number)
 			break;
 	}
+	if (strchr(text, 'e') && fabs(number) >= 1 && fabs(number) < PLAIN_FLOAT)
+		snprintf(text, sizeof(text), "%.0f", strtod(text, NULL));
 	strbuf_puts(buf, text);
 	if (isfinite(number) && !strpbrk(text, ".e"))
 		strbuf_puts(buf, ".0");

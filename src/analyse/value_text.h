@@ -35,5 +35,8 @@ bool value_is_on_stack(const struct profile *profile, uint64_t value);
 /* By DWARF: the encoding of a parameter, as in the profile, and its size in bytes. */
 struct value_type value_type_of_parameter(const struct profile_parameter *parameter);
 
-/* "gz_window+0x10": the function or object at a location; code without a name by its module. */
+/*
+ * "gz_window+0x10": the function or object at a location; of a C++ function without its parameters; code without a name by
+ * its module.
+ */
 void value_place_text(const struct profile *profile, uint32_t location, struct strbuf *buf);

@@ -12,6 +12,7 @@
 
 #include "analyse/fixture.h"
 #include "analyse/instruction.h"
+#include "analyse/names.h"
 #include "analyse/value_text.h"
 
 static const struct {
@@ -60,6 +61,12 @@ static const struct {
 	{ VALUE_FLOAT, 32, 0x3dcccccd, "0.1" },
 	{ VALUE_FLOAT, 32, 0xbf800000, "-1.0" },
 	{ VALUE_FLOAT, 64, 1, "5e-324" },
+	{ VALUE_FLOAT, 64, 0x408e000000000000, "960.0" },
+	{ VALUE_FLOAT, 64, 0xc08e000000000000, "-960.0" },
+	{ VALUE_FLOAT, 32, 0x47800000, "65536.0" },
+	{ VALUE_FLOAT, 64, 0x42d6bcc41e900000, "100000000000000.0" },
+	{ VALUE_FLOAT, 64, 0x430c6bf526340000, "1e+15" },
+	{ VALUE_FLOAT, 64, 0x3ddb7cdfd9d7bdbb, "1e-10" },
 	{ VALUE_TAKEN, 1, 0, "no" },
 	{ VALUE_TAKEN, 1, 1, "yes" },
 	{ VALUE_BUCKET, 64, 0, "0" },
@@ -88,6 +95,35 @@ static void values_read_as_a_person_would_want(void **state)
 		strbuf_deinit(&buf);
 	}
 	fixture_deinit(&fixture);
+}
+
+static void names_lose_their_parameters(void **state)
+{
+	static const struct {
+		const char *name, *brief;
+	} cases[] = {
+		{ "main", "main" },
+		{ "pov::Poly::intersect(pov::Ray const&, int)", "pov::Poly::intersect" },
+		{ "pov::Poly::size() const", "pov::Poly::size" },
+		{ "f(void (*)(int)) const volatile &", "f" },
+		{ "std::function<void (int)>::operator()(int) const",
+		  "std::function<void (int)>::operator()" },
+		{ "g(int) [clone .cold]", "g" },
+		{ "(anonymous namespace)::h", "(anonymous namespace)::h" },
+		{ "(anonymous namespace)::h(int)", "(anonymous namespace)::h" },
+		{ "(odd)", "(odd)" },
+		{ "odd)", "odd)" },
+		{ "", "" },
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		assert_int_equal(name_brief_length(cases[i].name), strlen(cases[i].brief));
+		assert_memory_equal(cases[i].name, cases[i].brief, strlen(cases[i].brief));
+	}
+	assert_true(name_is_thunk("srso_alias_safe_ret"));
+	assert_true(name_is_thunk("__x86_indirect_thunk_array"));
+	assert_true(name_is_thunk("__pi___x86_indirect_thunk_rax"));
+	assert_false(name_is_thunk("schedule"));
 }
 
 static void parameters_have_types(void **state)
@@ -372,6 +408,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(values_read_as_a_person_would_want),
+		cmocka_unit_test(names_lose_their_parameters),
 		cmocka_unit_test(parameters_have_types),
 		cmocka_unit_test(instructions_say_where_values_are),
 		cmocka_unit_test(constants_of_the_program_are_trivial),

@@ -8,6 +8,7 @@
 #include "analyse/sites.h"
 #include "analyse/views.h"
 #include "base/mem.h"
+#include "profile/valuefn.h"
 
 enum {
 	V_TOTAL,
@@ -53,9 +54,55 @@ static const struct column value_columns[] = {
 /* Of larger numbers, which are mostly addresses, the mean says nothing. */
 enum { RANGE_MAX = 1000000 };
 
-static void moments_fill(struct table *table, struct cell *row, const struct moments *moments)
+/* As many as make four digits of a number that is not much smaller than 1. */
+static int decimals(double number)
+{
+	number = fabs(number);
+	return number < 10 ? 3 : number < 100 ? 2 : number < 1000 ? 1 : 0;
+}
+
+static char *numbers_text(const struct moments *moments, double deviation)
+{
+	if (moments->min == moments->max || moments->min < -RANGE_MAX || moments->max > RANGE_MAX)
+		return NULL;
+	return mem_printf("%" PRId64 "..%" PRId64 ", mean %.*f, sd %.*f", moments->min,
+			  moments->max, decimals(moments->mean), moments->mean, decimals(deviation),
+			  deviation);
+}
+
+/* Of buckets: from the least value of the first to the greatest of the last. */
+static char *buckets_text(const struct moments *moments)
+{
+	uint64_t low, high, unused;
+
+	if (moments->min < 0 || moments->max > 64 || moments->min == moments->max)
+		return NULL;
+	valuefn_bucket((unsigned)moments->min, &low, &unused);
+	valuefn_bucket((unsigned)moments->max, &unused, &high);
+	return mem_printf(high <= RANGE_MAX ? "%" PRIu64 "..%" PRIu64 : "%" PRIu64 "..0x%" PRIx64,
+			  low, high);
+}
+
+/* For people, and only of what can be added up; NULL: nothing. */
+static char *range_text(const struct moments *moments, double deviation, enum value_kind kind)
+{
+	switch (kind) {
+	case VALUE_BUCKET:
+		return buckets_text(moments);
+	case VALUE_PATH:
+	case VALUE_POINTER:
+	case VALUE_FLOAT:
+		return NULL;
+	default:
+		return numbers_text(moments, deviation);
+	}
+}
+
+static void moments_fill(struct table *table, struct cell *row, const struct moments *moments,
+			 enum value_kind kind)
 {
 	double deviation = sqrt(fmax(0, moments_variance(moments)));
+	char *range;
 
 	if (!moments->count)
 		return;
@@ -63,11 +110,9 @@ static void moments_fill(struct table *table, struct cell *row, const struct mom
 	row[V_MAX] = cell_integer(moments->max);
 	row[V_MEAN] = cell_real(moments->mean);
 	row[V_STDDEV] = cell_real(deviation);
-	if (moments->min == moments->max || moments->min < -RANGE_MAX || moments->max > RANGE_MAX)
-		return;
-	row[V_RANGE] = cell_text(
-		table_own(table, mem_printf("%" PRId64 "..%" PRId64 ", mean %.4g, sd %.3g",
-					    moments->min, moments->max, moments->mean, deviation)));
+	range = range_text(moments, deviation, kind);
+	if (range)
+		row[V_RANGE] = cell_text(table_own(table, range));
 }
 
 static void value_row_add(struct sites *sites, const struct site *site)
@@ -94,7 +139,8 @@ static void value_row_add(struct sites *sites, const struct site *site)
 	row[V_WHERE] =
 		cell_text(view_titled_text(table, site_place_text(table, profile, site->location),
 					   row[V_PLACE + PLACE_MODULE].text));
-	moments_fill(table, row, &site->moments);
+	moments_fill(table, row, &site->moments,
+		     site_type(sites, site, code ? &instruction : NULL).kind);
 	row[V_VALUES] = site_cell(sites, site, code ? &instruction : NULL,
 				  site_register(sites, site, code ? &instruction : NULL));
 }

@@ -287,6 +287,54 @@ static void the_stack_is_never_invariant(void **state)
 	fixture_deinit(&fixture);
 }
 
+/* Count times 65, in place of what the fixture has. */
+static void values_replace(struct fixture *f, uint64_t address, const char *item, unsigned count)
+{
+	static uint8_t blobs[2][HOTLIST_BLOB_MAX];
+	uint8_t *blob = blobs[!strcmp(item, "result")];
+	uint64_t value = 65;
+	struct hotlist list;
+
+	hotlist_init(&list, &(struct hotlist_config){ .seed = 1 });
+	for (unsigned i = 0; i < count; i++)
+		hotlist_add(&list, &value);
+	array_each(&f->values, row)
+		if (f->locations.items[row->location].address == address &&
+		    !strcmp(f->value_items.items[row->item].text, item)) {
+			row->list = blob;
+			row->list_size = hotlist_encode(&list, blob);
+			row->total = row->runs = count;
+		}
+	hotlist_deinit(&list);
+}
+
+/* The address of the first block, where a shorter one with more samples has so many values at each instruction. */
+static uint64_t first_block(unsigned count)
+{
+	struct fixture fixture;
+	struct table *table;
+	uint64_t address;
+
+	fixture_values(&fixture);
+	values_replace(&fixture, 0x1314, "result", count);
+	values_replace(&fixture, 0x1317, "stored", count);
+	for (uint32_t i = 1; i < fixture.locations.count; i++)
+		if (fixture.locations.items[i].address == 0x1317)
+			fixture_sample(&fixture, 1, fixture_stack(&fixture, 0, i), 120, 0);
+	table = run(fixture_finish(&fixture), "blocks", (struct view_request){});
+	assert_int_equal(table->row_count, 6);
+	address = cell_at(table, 0, "address")->number;
+	table_destroy(table);
+	fixture_deinit(&fixture);
+	return address;
+}
+
+static void blocks_are_ranked_by_samples_and_certainty(void **state)
+{
+	assert_int_equal(first_block(1000), 0x1314);
+	assert_int_equal(first_block(29), 0x1304);
+}
+
 static void blocks_are_invariant_together(void **state)
 {
 	struct fixture fixture;
@@ -309,6 +357,81 @@ static void blocks_are_invariant_together(void **state)
 	/* At 75 % the store joins; trivial instructions around it do not, and the call ends it: one alone is no block. */
 	table = run(profile, "blocks", (struct view_request){ .min_invariance = 0.75 });
 	assert_int_equal(table->row_count, 4);
+	table_destroy(table);
+	fixture_deinit(&fixture);
+}
+
+static void functions_come_by_their_samples(void **state)
+{
+	struct fixture fixture;
+	const struct profile *profile = fixture_values(&fixture);
+	struct table *table;
+
+	/* The kernel's function has hardly any values and now the most samples. */
+	for (uint32_t i = 1; i < fixture.locations.count; i++)
+		if (fixture.locations.items[i].address == 0xffffffff81000020)
+			fixture_sample(&fixture, 1, fixture_stack(&fixture, 0, i), 500, 0);
+	fixture_finish(&fixture);
+	table = run(profile, "args", (struct view_request){});
+	assert_string_equal(cell_at(table, 0, "symbol")->text, "do_syscall");
+	for (size_t i = 1; i < table->row_count; i++)
+		assert_true(cell_at(table, i, "self")->number <=
+			    cell_at(table, i - 1, "self")->number);
+	table_destroy(table);
+	fixture_deinit(&fixture);
+}
+
+static void text_of_arguments_is_brief(void **state)
+{
+	struct fixture fixture;
+	const struct profile *profile = fixture_values(&fixture);
+	struct table *table;
+	size_t functions = 0;
+
+	array_each(&fixture.symbols, symbol) {
+		if (symbol->name && !strcmp(symbol->name, "parse"))
+			symbol->name = "__x86_indirect_thunk_rax";
+		if (symbol->name && !strcmp(symbol->name, "poly"))
+			symbol->name = "ns::poly(form*, int) const";
+	}
+	fixture_finish(&fixture);
+	table = run(profile, "args", (struct view_request){ .people = true, .by_caller = true });
+	for (size_t i = 0; i < table->row_count; i++) {
+		const struct cell *function = cell_at(table, i, "function");
+
+		if (function->set)
+			assert_string_equal(function->text, "ns::poly [demo]");
+		assert_int_equal(function->set, cell_at(table, i, "samples")->set);
+		functions += function->set;
+	}
+	/* Two call sites, of which the second says neither the function nor its samples again. */
+	assert_int_equal(table->row_count, 5);
+	assert_int_equal(functions, 1);
+	assert_int_equal(cell_at(table, 0, "entries")->number, 200);
+	assert_int_equal(cell_at(table, 3, "entries")->number, 100);
+	table_destroy(table);
+	fixture_deinit(&fixture);
+}
+
+static void paths_have_no_mean(void **state)
+{
+	struct fixture fixture;
+	const struct profile *profile;
+	struct table *table;
+	size_t row;
+
+	fixture_values(&fixture);
+	array_each(&fixture.value_items, item)
+		if (item->text && !strcmp(item->text, "stored"))
+			*item = (struct profile_value_item){ "path:6", "run", 1 };
+	profile = fixture_finish(&fixture);
+	table = run(profile, "values", (struct view_request){});
+	row = row_of(table, "item", "path:6", "address", 0x1317);
+	assert_false(cell_at(table, row, "range")->set);
+	row = row_of(table, "item", "log2(result)", "address", 0x1304);
+	assert_string_equal(cell_at(table, row, "range")->text, "32..127");
+	row = row_of(table, "item", "result", "address", 0x1314);
+	assert_string_equal(cell_at(table, row, "range")->text, "10..65, mean 37.50, sd 27.51");
 	table_destroy(table);
 	fixture_deinit(&fixture);
 }
@@ -340,17 +463,47 @@ static void arguments_that_nobody_reads_are_for_programs(void **state)
 	fixture_deinit(&fixture);
 }
 
-static struct table *annotated(const struct profile *profile, const struct view_request *values)
+static struct table *annotated_as(const struct profile *profile, const struct view_request *values,
+				  const uint8_t *code)
 {
-	struct annotate_request request = { .filter = &values->filter,
-					    .code = fixture_poly,
-					    .size = FIXTURE_POLY_SIZE,
-					    .values = values };
+	struct annotate_request request = {
+		.filter = &values->filter, .code = code, .size = FIXTURE_POLY_SIZE, .values = values
+	};
 
 	for (uint32_t i = 1; i < profile->symbol_count; i++)
 		if (!strcmp(profile->symbols[i].name, "poly"))
 			request.symbol = i;
 	return annotate(profile, &request);
+}
+
+static struct table *annotated(const struct profile *profile, const struct view_request *values)
+{
+	return annotated_as(profile, values, fixture_poly);
+}
+
+static void both_sides_of_a_comparison_are_shown(void **state)
+{
+	uint8_t code[FIXTURE_POLY_SIZE];
+	struct fixture fixture;
+	const struct profile *profile = fixture_values(&fixture);
+	struct table *table;
+	size_t row;
+
+	memcpy(code, fixture_poly, sizeof(code));
+	memcpy(code + 0x14, "\x44\x3b\x07", 3); /* cmp r8d, [rdi] */
+	table = annotated_as(profile, &(struct view_request){}, code);
+	row = row_of(table, "item", "result", "address", 0x1314);
+	assert_int_equal(table->row_count, 17);
+	assert_string_equal(cell_at(table, row, "text")->text, "cmp r8d, [rdi]");
+	assert_string_equal(values_at(table, row)->label, "r8d");
+	assert_string_equal(cell_at(table, row + 1, "item")->text, "loaded");
+	assert_int_equal(cell_at(table, row + 1, "address")->number, 0x1314);
+	table_destroy(table);
+	memcpy(code + 0x14, "\x44\x39\x07", 3); /* cmp [rdi], r8d: what is loaded is the result */
+	table = annotated_as(profile, &(struct view_request){}, code);
+	assert_int_equal(table->row_count, 16);
+	table_destroy(table);
+	fixture_deinit(&fixture);
 }
 
 static void annotate_shows_the_best_or_what_is_wanted(void **state)
@@ -401,6 +554,43 @@ static void call_sites_are_told_by_return_address(void **state)
 	assert_true(cell_at(table, row, "part")->real == 0.2);
 	row = row_of(table, "symbol", "clamp", "address", 0x1204);
 	assert_false(cell_at(table, row, "return_address")->set);
+	table_destroy(table);
+	fixture_deinit(&fixture);
+}
+
+static uint32_t symbol_of(const struct profile *profile, const char *name)
+{
+	for (uint32_t i = 1; i < profile->symbol_count; i++)
+		if (!strcmp(profile->symbols[i].name, name))
+			return i;
+	fail();
+	return 0;
+}
+
+static void inlined_calls_of_one_line_are_one(void **state)
+{
+	const char *symbols[] = { "clamp" };
+	struct fixture fixture;
+	const struct profile *profile = fixture_values(&fixture);
+	uint32_t clamp = symbol_of(profile, "clamp"), parse = symbol_of(profile, "parse");
+	struct table *table;
+
+	/* Another place where clamp is inlined into line 20 of parse, and one in line 21. */
+	for (uint32_t line = 20; line <= 21; line++) {
+		uint32_t location = fixture_location(&fixture, 1, 0x1206 + line);
+
+		fixture_frame(&fixture, clamp, 1, 7);
+		fixture_frame(&fixture, parse, 1, line);
+		fixture_sample(&fixture, 1, fixture_stack(&fixture, 0, location), 130, 0);
+	}
+	table = run(fixture_finish(&fixture), "callgraph",
+		    (struct view_request){ .by_callsite = true, .filter.symbols = { symbols, 1 } });
+	assert_int_equal(table->row_count, 2);
+	assert_int_equal(cell_at(table, 0, "line")->integer, 20);
+	assert_int_equal(cell_at(table, 0, "total")->number, 250);
+	assert_false(cell_at(table, 0, "address")->set);
+	assert_int_equal(cell_at(table, 1, "total")->number, 130);
+	assert_int_equal(cell_at(table, 1, "address")->number, 0x1206 + 21);
 	table_destroy(table);
 	fixture_deinit(&fixture);
 }
@@ -517,9 +707,15 @@ int main(void)
 		cmocka_unit_test(invariants_leave_out_what_the_code_says),
 		cmocka_unit_test(the_stack_is_never_invariant),
 		cmocka_unit_test(blocks_are_invariant_together),
+		cmocka_unit_test(blocks_are_ranked_by_samples_and_certainty),
+		cmocka_unit_test(functions_come_by_their_samples),
+		cmocka_unit_test(text_of_arguments_is_brief),
+		cmocka_unit_test(paths_have_no_mean),
 		cmocka_unit_test(arguments_that_nobody_reads_are_for_programs),
 		cmocka_unit_test(annotate_shows_the_best_or_what_is_wanted),
+		cmocka_unit_test(both_sides_of_a_comparison_are_shown),
 		cmocka_unit_test(call_sites_are_told_by_return_address),
+		cmocka_unit_test(inlined_calls_of_one_line_are_one),
 		cmocka_unit_test(runs_add_up),
 		cmocka_unit_test(damaged_lists_are_counted),
 		cmocka_unit_test(any_profile_gives_views),

@@ -40,7 +40,7 @@ static void usage_print(void)
 	      "      --by-caller      args, invariants: call sites apart\n"
 	      "      --item ITEM      values, invariants: these values only (result, arg0, ...)\n"
 	      "      --min-invariance S\n"
-	      "                       share of the most common value: 0.5 in invariants and args,\n"
+	      "                       share of the most common value: 0.5 in invariants,\n"
 	      "                       0.9 in blocks unless given\n"
 	      "      --top N          values shown at each place (3)\n" VIEW_FILTER_HELP
 		      VIEW_SHOW_HELP VIEW_FILE_HELP "\nEvery percentage is of the samples seen, "

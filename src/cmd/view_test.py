@@ -143,7 +143,7 @@ class Text(unittest.TestCase):
     def test_values_without_unicode(self):
         done = subprocess.run([ASSAY, "report", "values", "-i", profile("values")], capture_output=True,
                               env=environment(LC_ALL="C"))
-        self.assertIn(b"(75+-6% NULL)", done.stdout)
+        self.assertIn(b"(75+-7% NULL)", done.stdout)
         self.assertTrue(done.stdout.isascii())
 
     def test_hostile_names_are_harmless(self):
@@ -368,7 +368,10 @@ class Values(unittest.TestCase):
                 self.assertAlmostEqual(row["mean"], mean)
                 self.assertAlmostEqual(row["stddev"], (squares / (total - 1)) ** 0.5)
             self.assertEqual(row["distinct"], len(row["values"]))
-            self.assertEqual(sum(value["count"] for value in row["values"]), total)
+            counted = sum(value["count"] for value in row["values"])
+            if row["distinct"] < 16:  # a list that is not full is exact
+                self.assertEqual(counted, total)
+            self.assertLessEqual(counted, total)
             for value in row["values"]:
                 self.assertAlmostEqual(value["share"], value["count"] / total)
                 self.assertLessEqual(value["low"], value["share"])
