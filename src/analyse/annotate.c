@@ -96,7 +96,7 @@ static const struct column annotate_columns[] = {
 	[A_SHARE] = { "share", "Self%", COLUMN_SHARE },
 	[A_PART] = { "part", "Part", COLUMN_SHARE },
 	[A_ADDRESS] = { "address", "Address", COLUMN_ADDRESS },
-	[A_TEXT] = { "text", "Instruction", COLUMN_TEXT, .elastic = true },
+	[A_TEXT] = { "text", "Instruction", COLUMN_TEXT, .elastic = true, .spills = true },
 	[A_FILE] = { "file", "", COLUMN_TEXT, COLUMN_DATA },
 	[A_LINE] = { "line", "", COLUMN_INTEGER, COLUMN_DATA },
 	[A_TOTAL] = { "total", "Received", COLUMN_COUNT },

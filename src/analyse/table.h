@@ -40,6 +40,7 @@ struct column {
 	enum column_use use;
 	bool elastic; /* shortened first when the terminal is too narrow */
 	bool optional; /* not shown in text where no row has it */
+	bool spills; /* text that goes on over the columns after it where the row has nothing there */
 };
 
 /* One of the most common values somewhere. */

@@ -168,6 +168,41 @@ static void unaccounted_samples_are_said(void **state)
 	fixture_deinit(&fixture);
 }
 
+/* A cell with nothing after it takes the rest of the line, is cut at its end, and makes no column wider. */
+static void long_lines_spill(void **state)
+{
+	static const struct column columns[] = {
+		{ "self", "Self", COLUMN_COUNT },
+		{ "text", "Text", COLUMN_TEXT, .elastic = true, .spills = true },
+		{ "total", "Total", COLUMN_COUNT },
+	};
+	struct table *table = table_create("annotate", columns, 3);
+	struct cell *row = table_row_add(table);
+	char *text = NULL;
+	size_t size;
+	FILE *file;
+
+	row[1] = cell_text("; file.c:12  for (i = 0; i < 10; i++) { something(i); another(i); }");
+	row = table_row_add(table);
+	row[1] = cell_text("add");
+	row[2] = cell_number(7);
+	for (size_t width = 20; width <= 60; width += 40) {
+		file = open_memstream(&text, &size);
+		report_text(table, &(struct text_options){ .width = width }, file);
+		fclose(file);
+		assert_non_null(strstr(text, "Self  Text  Total\n"));
+		assert_non_null(strstr(text, "      add       7\n"));
+		/* However narrow, the place can be read. */
+		assert_non_null(strstr(text, "; file.c:12  for (i = 0;"));
+		assert_int_equal(
+			width == 60,
+			!!strstr(text,
+				 "      ; file.c:12  for (i = 0; i < 10; i++) { something(i...\n"));
+		free(text);
+	}
+	table_destroy(table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -177,6 +212,7 @@ int main(void)
 		cmocka_unit_test(varints),
 		cmocka_unit_test(random_names_are_always_safe),
 		cmocka_unit_test(unaccounted_samples_are_said),
+		cmocka_unit_test(long_lines_spill),
 	};
 
 	setlocale(LC_CTYPE, "C.UTF-8");

@@ -2,6 +2,7 @@
 /*
  * Tables as text. Every cell is formatted once into one buffer; its place and width are kept, so that columns can be
  * fitted to the terminal before anything is printed. Numbers are never shortened: elastic columns are, the widest first.
+ * A cell that spills into empty ones has the rest of the line and does not make its column wider.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -15,6 +16,8 @@
 enum {
 	GAP = 2, /* blanks between columns */
 	ELASTIC_MIN = 10, /* columns are not made narrower */
+	SPILL_MIN =
+		48, /* what spills has at least that much, even if the line gets too long: a file and a line */
 	INDENT = 2, /* blanks per level */
 	INDENT_MAX = 60,
 	ERROR_SHOWN = 5, /* percentage points; smaller errors of a value's share are not printed */
@@ -162,6 +165,19 @@ static size_t row_indent(const struct layout *layout, size_t row)
 	return level < INDENT_MAX ? (size_t)level : INDENT_MAX;
 }
 
+/* Whether the shown column's cell has all the rest of the line. */
+static bool is_spilling(const struct layout *layout, size_t row, size_t shown)
+{
+	const struct cell *cells = table_row(layout->table, row);
+
+	if (!layout->table->columns[layout->columns[shown]].spills)
+		return false;
+	while (++shown < layout->count)
+		if (cells[layout->columns[shown]].set)
+			return false;
+	return true;
+}
+
 static void row_format(struct layout *layout, size_t row)
 {
 	const struct cell *cells = table_row(layout->table, row);
@@ -178,7 +194,7 @@ static void row_format(struct layout *layout, size_t row)
 		piece->width = (uint32_t)width;
 		if (i + 1 == layout->count)
 			width += row_indent(layout, row);
-		if (width > layout->widths[i])
+		if (width > layout->widths[i] && !is_spilling(layout, row, i))
 			layout->widths[i] = width;
 	}
 }
@@ -315,6 +331,20 @@ static void nested_put(struct strbuf *line, const struct layout *layout, size_t 
 		     layout->options->utf8 ? "\xe2\x80\xa6" : "...");
 }
 
+/* The end of a line, from the shown column on. */
+static void spill_put(struct strbuf *line, const struct layout *layout, const struct piece *piece,
+		      size_t shown)
+{
+	size_t start = shown * GAP, width = layout->options->width;
+
+	for (size_t i = 0; i < shown; i++)
+		start += layout->widths[i];
+	width = width > start + SPILL_MIN ? width - start : SPILL_MIN;
+	utf8_cut(line, layout->texts.text + piece->offset,
+		 layout->options->width ? width : SIZE_MAX,
+		 layout->options->utf8 ? "\xe2\x80\xa6" : "...");
+}
+
 static void row_write(const struct layout *layout, size_t row, struct strbuf *line, FILE *file)
 {
 	const struct cell *cells = table_row(layout->table, row);
@@ -325,6 +355,10 @@ static void row_write(const struct layout *layout, size_t row, struct strbuf *li
 
 		if (i)
 			blanks_put(line, GAP);
+		if (is_spilling(layout, row, i)) {
+			spill_put(line, layout, piece, i);
+			break;
+		}
 		if (i + 1 == layout->count && layout->table->level_column >= 0)
 			nested_put(line, layout, row, piece);
 		else
