@@ -230,12 +230,12 @@ static void value_fill(struct annotation *annotation, struct cell *row, const st
 static bool site_is_wanted(const struct annotation *annotation, const struct site *site,
 			   const struct instruction *instruction)
 {
-	enum capture_source source;
+	const struct site_item *item = &annotation->sites.items[site->item];
 
 	if (annotation->request->values->items.count)
 		return true;
-	return instruction && instruction_compares_memory(instruction) &&
-	       site_source(&annotation->sites, site, &source) && source == CAPTURE_LOADED &&
+	return instruction && instruction_compares_memory(instruction) && item->known &&
+	       item->capture.needs & CAPTURE_BIT(CAPTURE_LOADED) &&
 	       !instruction_is_memory(instruction, CAPTURE_RESULT);
 }
 

@@ -499,6 +499,12 @@ static void both_sides_of_a_comparison_are_shown(void **state)
 	assert_string_equal(cell_at(table, row + 1, "item")->text, "loaded");
 	assert_int_equal(cell_at(table, row + 1, "address")->number, 0x1314);
 	table_destroy(table);
+	array_each(&fixture.value_items, item)
+		if (item->text && !strcmp(item->text, "loaded"))
+			item->text = "low(loaded)";
+	table = annotated_as(fixture_finish(&fixture), &(struct view_request){}, code);
+	assert_int_equal(table->row_count, 17);
+	table_destroy(table);
 	memcpy(code + 0x14, "\x44\x39\x07", 3); /* cmp [rdi], r8d: what is loaded is the result */
 	table = annotated_as(profile, &(struct view_request){}, code);
 	assert_int_equal(table->row_count, 16);
