@@ -17,10 +17,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #include "base/err.h"
 #include "base/mem.h"
 #include "inject/image.h"
+#include "wire/engine.h"
 
 extern const uint8_t engine_embedded[], engine_embedded_end[];
 
@@ -189,6 +191,92 @@ static void test_decoder(void **state)
 	munmap(memory, image->size);
 }
 
+/* Where the program of test_entry begins: writes all that it finds to a pipe. */
+void landing(void);
+uint64_t landed[20];
+int landing_pipe;
+
+__asm__(".text\n"
+	"landing:\n"
+	"mov %rax, landed(%rip)\n"
+	"mov %rcx, landed+8(%rip)\n"
+	"mov %rdx, landed+16(%rip)\n"
+	"mov %rbx, landed+24(%rip)\n"
+	"mov %rsp, landed+32(%rip)\n"
+	"mov %rbp, landed+40(%rip)\n"
+	"mov %rsi, landed+48(%rip)\n"
+	"mov %rdi, landed+56(%rip)\n"
+	"mov %r8, landed+64(%rip)\n"
+	"mov %r9, landed+72(%rip)\n"
+	"mov %r10, landed+80(%rip)\n"
+	"mov %r11, landed+88(%rip)\n"
+	"mov %r12, landed+96(%rip)\n"
+	"mov %r13, landed+104(%rip)\n"
+	"mov %r14, landed+112(%rip)\n"
+	"mov %r15, landed+120(%rip)\n"
+	"lea landing(%rip), %rax\n"
+	"mov %rax, landed+128(%rip)\n"
+	"lea landed+160(%rip), %rsp\n"
+	"pushfq\n" /* into the last word, which is gs's later */
+	"pop landed+136(%rip)\n"
+	"mov $0x1003, %edi\n" /* ARCH_GET_FS */
+	"lea landed+144(%rip), %rsi\n"
+	"mov $158, %eax\n"
+	"syscall\n"
+	"mov $0x1004, %edi\n" /* ARCH_GET_GS */
+	"lea landed+152(%rip), %rsi\n"
+	"mov $158, %eax\n"
+	"syscall\n"
+	"mov landing_pipe(%rip), %edi\n"
+	"lea landed(%rip), %rsi\n"
+	"mov $160, %edx\n"
+	"mov $1, %eax\n" /* write */
+	"syscall\n"
+	"xor %edi, %edi\n"
+	"mov $231, %eax\n" /* exit_group */
+	"syscall\n");
+
+/* In a child, which is the engine's from here on. */
+static void entry_run(struct image *image, struct engine_boot *boot)
+{
+	uint8_t *memory = image_map(image);
+
+	__asm__ volatile("mov %0, %%rsp; jmp *%1"
+			 :
+			 : "r"(malloc(65536) + 65536 - 64), "r"(memory + image->entry), "D"(boot)
+			 : "memory");
+	__builtin_unreachable();
+}
+
+/* The tool native: every register becomes what engine_boot says. */
+static void test_entry(void **state)
+{
+	AUTO(image_destroy_auto) struct image *image = NULL;
+	struct engine_boot boot = { .tool = ENGINE_TOOL_NATIVE };
+	struct engine_registers found;
+	int ends[2];
+	pid_t pid;
+
+	for (size_t i = 0; i < 16; i++)
+		boot.registers.general[i] = 0x1234567890 * (i + 1);
+	boot.registers.rip = (uint64_t)landing;
+	boot.registers.rflags =
+		0x2d7; /* all that arithmetic sets, and interrupts, which are always on */
+	boot.registers.fs_base = 0x123456789000;
+	boot.registers.gs_base = 0x234567890000;
+	assert_int_equal(image_create_own(&image), 0);
+	assert_int_equal(pipe(ends), 0);
+	landing_pipe = ends[1];
+	pid = fork();
+	if (pid == 0)
+		entry_run(image, &boot);
+	close(ends[1]);
+	assert_int_equal(read(ends[0], &found, sizeof(found)), sizeof(found));
+	close(ends[0]);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_memory_equal(&found, &boot.registers, sizeof(found));
+}
+
 static void refused(const struct fixture *fixture, const char *why)
 {
 	struct image *image = NULL;
@@ -327,13 +415,10 @@ static void test_mutations(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pages),
-		cmocka_unit_test(test_place),
-		cmocka_unit_test(test_decoder),
-		WITH_FIXTURE(test_missing_symbol),
-		WITH_FIXTURE(test_relocation_type),
-		WITH_FIXTURE(test_segments),
-		WITH_FIXTURE(test_kind),
+		cmocka_unit_test(test_pages),	   cmocka_unit_test(test_place),
+		cmocka_unit_test(test_decoder),	   cmocka_unit_test(test_entry),
+		WITH_FIXTURE(test_missing_symbol), WITH_FIXTURE(test_relocation_type),
+		WITH_FIXTURE(test_segments),	   WITH_FIXTURE(test_kind),
 		WITH_FIXTURE(test_mutations),
 	};
 

@@ -265,11 +265,12 @@ class Unprivileged(unittest.TestCase):
 
 
 class Ends(unittest.TestCase):
-    WAITER = "trap 'echo got it; exit 5' {0}; echo ready; while :; do sleep 0.02; done"
+    WAITER = "trap 'echo got it; exit 5' {0}; echo ready; for i in {{1..500}}; do sleep 0.02; done"
 
     def start(self, *command, **options):
         process = subprocess.Popen([*TRACE, *command], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, **options)
-        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.communicate)
+        self.addCleanup(process.kill)
         self.assertEqual(process.stdout.readline(), b"ready\n")
         return process
 
@@ -278,8 +279,8 @@ class Ends(unittest.TestCase):
             name = number.name[3:]
             process = self.start("bash", "-c", self.WAITER.format(name))
             process.send_signal(number)
-            self.assertEqual(process.stdout.read(), b"got it\n", name)
-            self.assertEqual(process.wait(timeout=20), 5, name)
+            self.assertEqual(process.communicate(timeout=20)[0], b"got it\n", name)
+            self.assertEqual(process.returncode, 5, name)
 
     def test_interrupt_from_terminal(self):
         """The terminal signals the whole group: the command must not get it twice."""
