@@ -46,7 +46,9 @@ struct follow {
 	struct follow_result result;
 };
 
-static const int handled[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+#define X(number) number,
+static const int handled[] = { INJECT_SIGNALS(X) SIGCHLD };
+#undef X
 enum { HANDLED_COUNT = sizeof(handled) / sizeof(handled[0]) };
 
 /* For the handler. */
@@ -81,6 +83,7 @@ static void signals_take(struct follow *follow, struct sigaction old[HANDLED_COU
 		if (old[i].sa_handler != SIG_IGN || handled[i] == SIGCHLD)
 			sigaction(handled[i], &action, NULL);
 	}
+	sigprocmask(SIG_SETMASK, inject_mask(follow->inject), NULL);
 }
 
 static void signals_give(const struct sigaction old[HANDLED_COUNT])

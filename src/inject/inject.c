@@ -67,6 +67,7 @@ struct inject {
 	uint64_t session;
 	unsigned filters; /* seccomp filters that we have ourselves */
 	int memory; /* of the shared memory */
+	sigset_t mask;
 	struct engine_shared *shared;
 };
 
@@ -130,6 +131,7 @@ int inject_create(enum engine_tool tool, unsigned flags, struct inject **ret)
 	int err = privileges_drop();
 
 	*inject = (struct inject){ .tool = tool, .flags = flags, .memory = -1 };
+	sigprocmask(SIG_SETMASK, NULL, &inject->mask);
 	err = err ? err : program_user_get(getpid(), &user);
 	err = err ? err : shared_create(inject);
 	err = err ? err : numbers_choose(inject);
@@ -167,6 +169,11 @@ uint64_t inject_session(const struct inject *inject)
 uint64_t inject_address(const struct inject *inject)
 {
 	return inject->address;
+}
+
+const sigset_t *inject_mask(const struct inject *inject)
+{
+	return &inject->mask;
 }
 
 /* A system call that must not fail, in a process; what: for the message. */
@@ -532,6 +539,18 @@ static int command_check(const char *name)
 	return 0;
 }
 
+/* After the fork, so that the child is not concerned, and before it can do anything by which somebody sees that it runs. */
+static void signals_block(void)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+#define X(number) sigaddset(&set, number);
+	INJECT_SIGNALS(X)
+#undef X
+	sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 int inject_start(struct inject *inject, char *const *argv, pid_t *ret)
 {
 	AUTO(close_fd) int go = -1, failure = -1;
@@ -541,8 +560,10 @@ int inject_start(struct inject *inject, char *const *argv, pid_t *ret)
 	err = err ? err : child_start(argv, &pid, &go, &failure);
 	if (err)
 		return err;
+	signals_block();
 	err = child_release(inject, pid, argv[0], go, failure);
 	if (err) {
+		sigprocmask(SIG_SETMASK, &inject->mask, NULL);
 		kill(pid, SIGKILL);
 		remote_look(pid, true, &status);
 		remote_see(pid);

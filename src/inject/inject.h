@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include <signal.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -30,9 +31,19 @@ uint64_t inject_session(const struct inject *inject);
 /* Where the engine is put if nothing is in the way. */
 uint64_t inject_address(const struct inject *inject);
 
+/* Signals that end a program by default and are the command's business: blocked from its start until somebody hands them on. */
+#define INJECT_SIGNALS(X)                                                                          \
+	X(SIGINT)                                                                                  \
+	X(SIGTERM)                                                                                 \
+	X(SIGHUP)                                                                                  \
+	X(SIGQUIT)
+
+/* As the caller had it when it called inject_create(). */
+const sigset_t *inject_mask(const struct inject *inject);
+
 /*
  * Starts a command; argv[0] is searched in PATH. Once this has returned, it runs, with nobody attached. A command that exec
- * refuses fails with exec's reason: -ENOENT where there is no such file.
+ * refuses fails with exec's reason: -ENOENT where there is no such file. INJECT_SIGNALS are blocked afterwards.
  */
 int inject_start(struct inject *inject, char *const *argv, pid_t *ret);
 
