@@ -20,6 +20,7 @@
 enum {
 	DEFAULT_FREQUENCY = 997,
 	DEFAULT_RING = 4 << 20,
+	INSTRUCTIONS_PER_SECOND = 32000, /* interpreted, per CPU in use */
 	VALUES_RING = 16 << 20, /* a run is several times as long as a stack */
 	CPU_MAX = 8192,
 	OPTION_DURATION = 256,
@@ -61,7 +62,8 @@ static const char record_usage[] =
 	"      --values[=WHAT] also which values flow; WHAT is a list such as result,arg0@caller\n"
 	"                      (default), '--values=help' lists what there is\n"
 	"      --run-length N  instructions interpreted after a sample (256)\n"
-	"      --run-every N   one of N samples is interpreted, chosen at random (8)\n"
+	"      --run-every N   one of N samples is interpreted, chosen at random (as many as give\n"
+	"                      32,000 instructions a second: 8 at 997 Hz)\n"
 	"      --run-skip N    a random number of up to N instructions is skipped before (16)\n"
 	"      --hotlist KIND  space-saving (default), counting, concise or switching\n"
 	"      --hotlist-size N  values kept per place (16)\n"
@@ -503,6 +505,17 @@ static int help_show(const struct request *request)
 	return 0;
 }
 
+/* Values have a budget: a higher rate of samples does not cost more of them. */
+static uint32_t run_every_choose(const struct collector_options *options)
+{
+	const struct collector_values *values = &options->values;
+	uint64_t rate = options->frequency ? options->frequency : NS_PER_S / options->period;
+	uint64_t wanted = rate * (values->run_length + values->run_skip / 2);
+	uint64_t every = (wanted + INSTRUCTIONS_PER_SECOND / 2) / INSTRUCTIONS_PER_SECOND;
+
+	return every ? (uint32_t)every : 1;
+}
+
 static int usage_error(void)
 {
 	log_error("%s", err_text());
@@ -520,7 +533,6 @@ int cmd_record(int argc, char **argv)
 			.max_depth = SAMPLE_DEPTH_MAX,
 			.values = { .run_length = 256,
 				    .run_skip = 16,
-				    .run_every = 8,
 				    .max_sites = 131072 },
 		},
 	};
@@ -535,6 +547,8 @@ int cmd_record(int argc, char **argv)
 		return usage_error();
 	if (request.help)
 		return help_show(&request);
+	if (!options->values.run_every)
+		options->values.run_every = run_every_choose(options);
 	if (!options->ring_bytes)
 		options->ring_bytes = options->values.capture ? VALUES_RING : DEFAULT_RING;
 	log_quiet_set(request.quiet);

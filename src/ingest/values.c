@@ -33,10 +33,15 @@ static const uint64_t plain_sources =
 	CAPTURE_BIT(CAPTURE_BLOCKED) | CAPTURE_BIT(CAPTURE_INTERRUPT) |
 	CAPTURE_BIT(CAPTURE_SYSCALL);
 
-struct site {
+/* What a site is. */
+struct site_key {
 	struct location_id location, caller;
 	uint32_t item;
 	int64_t owner;
+};
+
+struct site {
+	struct site_key key;
 	uint64_t runs;
 	uint64_t last_run; /* number of the newest run that gave a value */
 	struct process_id
@@ -180,20 +185,20 @@ static int place_location(struct values *values, const struct replay_place *plac
 
 /* --- Sites ----------------------------------------------------------------------------------------- */
 
-static bool is_same(const struct site *a, const struct site *b)
+static bool is_same(const struct site_key *a, const struct site_key *b)
 {
 	return a->location.v == b->location.v && a->caller.v == b->caller.v && a->item == b->item &&
 	       a->owner == b->owner;
 }
 
-static uint64_t site_hash(const struct site *site)
+static uint64_t site_hash(const struct site_key *key)
 {
-	return hash64_pair((uint64_t)site->location.v << 32 | site->caller.v,
-			   (uint64_t)site->owner << 8 ^ site->item);
+	return hash64_pair((uint64_t)key->location.v << 32 | key->caller.v,
+			   (uint64_t)key->owner << 8 ^ key->item);
 }
 
 /* NULL: there is no room for another. */
-static struct site *site_at(struct values *values, const struct site *wanted)
+static struct site *site_at(struct values *values, const struct site_key *wanted)
 {
 	struct hotlist_config config = values->options.list;
 	struct site *site;
@@ -201,7 +206,7 @@ static struct site *site_at(struct values *values, const struct site *wanted)
 
 	for (uint64_t *id; (id = map_find(&values->site_ids, key)); key++) {
 		site = &values->sites.items[*id - 1];
-		if (is_same(site, wanted))
+		if (is_same(&site->key, wanted))
 			return site;
 	}
 	if (values->sites.count >= values->options.max_sites)
@@ -209,7 +214,7 @@ static struct site *site_at(struct values *values, const struct site *wanted)
 	config.words = values->options.capture->items[wanted->item].term_count;
 	config.seed = key;
 	site = array_push(&values->sites);
-	*site = *wanted;
+	*site = (struct site){ .key = *wanted };
 	if (hotlist_init(&site->list, &config)) {
 		values->sites.count--;
 		return NULL;
@@ -254,7 +259,7 @@ static int item_capture(struct values *values, size_t index, const struct replay
 {
 	const struct capture_item *item = &values->options.capture->items[index];
 	uint64_t words[HOTLIST_WORDS_MAX], path = facts->values[CAPTURE_PATH];
-	struct site wanted = { .location = location, .item = (uint32_t)index };
+	struct site_key wanted = { .location = location, .item = (uint32_t)index };
 	struct site *site;
 	unsigned width;
 	bool there;
@@ -267,7 +272,6 @@ static int item_capture(struct values *values, size_t index, const struct replay
 	if (!there)
 		return 0;
 	values->values_seen++;
-	wanted.width = (uint8_t)width;
 	wanted.owner = values->run->flags & RUN_IN_KERNEL ? OWNER_KERNEL
 							  : (int64_t)values->run->owner;
 	if (item->by_caller && place->caller)
@@ -356,7 +360,7 @@ static bool is_address(const struct site *site, const struct capture_term *term)
 
 static void site_name(struct values *values, const struct site *site, size_t rank)
 {
-	const struct capture_item *item = &values->options.capture->items[site->item];
+	const struct capture_item *item = &values->options.capture->items[site->key.item];
 	struct pointers *pointers = values->options.pointers;
 	struct hotlist_value value;
 
@@ -368,7 +372,7 @@ static void site_name(struct values *values, const struct site *site, size_t ran
 	for (unsigned i = 0; i < item->term_count; i++) {
 		if (!is_address(site, &item->terms[i]))
 			continue;
-		if (site->owner == OWNER_KERNEL)
+		if (site->key.owner == OWNER_KERNEL)
 			pointers_name_kernel(pointers, value.words[i]);
 		pointers_name(pointers, site->process, value.words[i]);
 	}
@@ -393,10 +397,10 @@ static int site_put(struct values *values, size_t index)
 	uint8_t list[HOTLIST_BLOB_MAX];
 	struct store_value row = {
 		.id = (uint32_t)index + 1,
-		.location = site->location,
-		.caller = site->caller,
-		.item = site->item + 1,
-		.owner = site->owner,
+		.location = site->key.location,
+		.caller = site->key.caller,
+		.item = site->key.item + 1,
+		.owner = site->key.owner,
 		.width = site->width,
 		.total = site->list.total,
 		.runs = site->runs,
