@@ -7,7 +7,6 @@
 
 #include "engine/boot.h"
 
-	.weak	engine_main
 	.hidden	engine_main
 
 	.text

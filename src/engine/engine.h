@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The engine: runs a program from copies of its code in a cache. docs/design/engine.md has the theory.
+ *
+ * The code here lives in somebody else's process. It uses no libc, takes none of the program's locks, runs on stacks of its
+ * own, and leaves nothing in the program's memory but what the program itself would have put there.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine/offsets.h"
+#include "wire/engine.h"
+
+/* One thread of the program. gs points to it while the thread is in the cache or in the engine. */
+struct thread {
+	uint64_t regs[16];
+	uint64_t pc;
+	uint64_t flags;
+	uint64_t spill[2];
+	uint64_t exit;
+	uint64_t next;
+	uint64_t stack;
+	uint64_t on_exit;
+	uint64_t on_miss;
+	uint64_t self;
+	uint64_t scratch;
+	uint64_t gs;
+	uint64_t fs_engine;
+	uint64_t pending; /* a signal that came while the engine was running */
+	/* What assembly does not know. */
+	uint32_t tid;
+	uint32_t native; /* it has left the engine for good */
+	uint32_t dead; /* it has called exit; its memory may be reused once the kernel has forgotten tid */
+	struct thread *older; /* in the list of all */
+	struct sighand *sighand;
+	struct alternate {
+		uint64_t start;
+		uint64_t size;
+		uint32_t flags;
+	} alternate; /* the program's stack for signals; the kernel knows only ours */
+	uint64_t start_mask; /* of a new thread: the kernel has everything blocked until it is ready */
+	uint64_t signal_stack; /* ours: lowest byte */
+	uint64_t mask; /* while a signal waits: the program's mask, the kernel has all blocked */
+	uint32_t delivering; /* it has been sent once more: registers are those of the thread */
+	uint8_t pending_info[128];
+	uint8_t canary
+		[64]; /* fs points here while Zydis runs: its code was built to look for a canary there */
+};
+
+#define THREAD_CHECK(field, offset)                                                                \
+	_Static_assert(offsetof(struct thread, field) == (offset), #field)
+THREAD_CHECK(regs, THREAD_RAX);
+THREAD_CHECK(pc, THREAD_PC);
+THREAD_CHECK(flags, THREAD_FLAGS);
+THREAD_CHECK(spill, THREAD_SPILL0);
+THREAD_CHECK(exit, THREAD_EXIT);
+THREAD_CHECK(next, THREAD_NEXT);
+THREAD_CHECK(stack, THREAD_STACK);
+THREAD_CHECK(on_exit, THREAD_ON_EXIT);
+THREAD_CHECK(on_miss, THREAD_ON_MISS);
+THREAD_CHECK(self, THREAD_SELF);
+THREAD_CHECK(scratch, THREAD_SCRATCH);
+THREAD_CHECK(gs, THREAD_GS);
+THREAD_CHECK(fs_engine, THREAD_FS_ENGINE);
+THREAD_CHECK(pending, THREAD_PENDING);
+_Static_assert(sizeof(struct thread) <= THREAD_TAGS, "the tables follow");
+
+enum register_number {
+	RAX,
+	RCX,
+	RDX,
+	RBX,
+	RSP,
+	RBP,
+	RSI,
+	RDI,
+	R8,
+	R9,
+	R10,
+	R11,
+	R12,
+	R13,
+	R14,
+	R15
+};
+
+enum exit_kind {
+	EXIT_DIRECT, /* goes on at target */
+	EXIT_SYSCALL, /* a system call; target is the instruction behind it */
+	EXIT_FAULT, /* the instruction at target cannot be translated: let the program have its fault */
+};
+
+/* A way out of a fragment. */
+struct exit {
+	uint64_t target; /* in the program */
+	uint8_t *patch; /* the 32-bit displacement that leads to the stub, until it leads to the target; NULL: never */
+	uint32_t kind; /* enum exit_kind */
+	uint32_t length; /* of the instruction, for SYSCALL and FAULT */
+};
+
+enum { PIECES_MAX = 8 };
+
+/* A copy of the program's code in the cache: pieces of it, in the order in which it is expected to run. */
+struct fragment {
+	uint64_t pc;
+	struct piece {
+		uint64_t pc;
+		uint32_t length; /* bytes of the program */
+	} pieces[PIECES_MAX];
+	uint32_t piece_count;
+	bool closed; /* the code it was made of is gone */
+	uint8_t *entry; /* with all registers the program's */
+	uint8_t *indirect; /* with rcx and rdx in their spill slots; the first byte */
+	uint8_t *end;
+	struct fragment *older; /* in the chain of its bucket */
+};
+
+/* The program's handlers. Threads share them as they do in the kernel. */
+struct sighand {
+	struct handler {
+		uint64_t handler;
+		uint64_t flags;
+		uint64_t restorer;
+		uint64_t mask;
+	} handlers[64];
+};
+
+/* --- memory.c: never freed one by one --- */
+void *memory_take(size_t size);
+/* Fresh pages anywhere, or NULL. */
+void *memory_map(size_t size);
+
+/* --- cache.c --- */
+/* Room for a fragment within reach of pc; NULL: there is none. */
+uint8_t *cache_room(uint64_t pc, size_t size);
+/* What of the room was used. */
+void cache_keep(uint8_t *end);
+struct fragment *cache_find(uint64_t pc);
+/* Code in the range has changed or is gone: it is translated anew when it is reached again. */
+void cache_forget(uint64_t start, uint64_t end);
+void cache_add(struct fragment *fragment);
+/* The fragment whose code holds the address; NULL: none. */
+struct fragment *cache_holder(uint64_t at);
+struct exit *cache_exit(uint32_t number);
+uint32_t cache_exit_new(struct exit **ret);
+
+/* --- translate.c --- */
+/* The fragment that begins at pc; made when new. */
+struct fragment *translate(struct thread *thread, uint64_t pc);
+void exit_link(struct exit *exit, const struct fragment *to);
+/* Whoever comes to the fragment leaves the cache. */
+void fragment_close(const struct fragment *fragment);
+/*
+ * The program's state at an address in the cache, given the processor's there: thread->regs and thread->pc become what
+ * they would be in the program. False: the address is not in a fragment.
+ */
+bool translate_back(struct thread *thread, uint64_t at);
+
+/* --- thread.c --- */
+struct thread *thread_create(void);
+/* All others are of the process that this one was forked from. */
+void threads_only(struct thread *thread);
+/* Whoever asks, even if gs is the program's again. */
+struct thread *thread_current(void);
+extern uint32_t engine_lock_word;
+void engine_lock(void);
+void engine_unlock(void);
+
+/* --- signal.c --- */
+void signal_start(struct thread *thread);
+/* Blocks everything; gives the mask before. */
+uint64_t signal_block(void);
+void signal_unblock(uint64_t mask);
+long signal_action(struct thread *thread);
+long signal_alternate(struct thread *thread);
+_Noreturn void signal_return(struct thread *thread);
+/* Before the program goes on: delivers what waits. */
+void signal_check(struct thread *thread);
+struct sighand *signal_handlers_copy(const struct sighand *from);
+
+/* --- syscall.c --- */
+/* Does the program's system call: registers in, registers out. thread->pc is where it goes on. */
+void syscall_run(struct thread *thread, uint32_t length);
+
+/* --- regions.c --- */
+struct region {
+	uint64_t start, end;
+	bool readable, writable, executable;
+};
+/* The executable mapping that pc lies in; NULL: none. */
+const struct region *region_of(uint64_t pc);
+/* The mappings in the range have changed; executable: there may be code now. False: no code was or is there. */
+bool regions_change(uint64_t start, uint64_t end, bool executable);
+
+/* --- native.c --- */
+/* The thread goes on natively when it is resumed; false: it need not, thread->pc is where it goes on here. */
+bool native_go(struct thread *thread);
+
+/* --- host.c --- */
+/* 0 or a negative number: the host said no, or is gone. */
+int host_ask(const struct engine_request *request);
+
+/* --- main.c --- */
+extern struct engine_boot engine_boot;
+extern struct engine_boot *engine_boot_place; /* where the host has put it */
+/* Says what is wrong on stderr and ends the process: only for what must never happen. */
+_Noreturn void engine_die(const char *what);
+
+/* --- dispatch.S --- */
+void engine_exit(void);
+void engine_miss(void);
+_Noreturn void engine_resume(struct thread *thread);
+/* Calls function(a, b) with vector registers and fs kept. */
+long guarded_call(long (*function)(void *, void *), void *a, void *b);
+/* clone() whose child goes on in thread_begin(thread) on the stack that was given. */
+long clone_thread(long number, long a, long b, long c, long d, long e);
+/* The program's system call, from thread->regs; PROGRAM_RESTART: a signal came first, nothing was done. */
+long program_syscall(struct thread *thread);
+extern const char program_syscall_begin[], program_syscall_insn[], program_syscall_done[];
+extern const char engine_resume_begin[], engine_resume_end[];
+void signal_entry(void);
+void signal_restorer(void);
+void signal_resume(void);
+_Noreturn void signal_return_raw(void *context);
+/* Lets the signal through that was just queued; the handler is called in between. */
+void signal_let(const uint64_t *mask);
+
+#define PROGRAM_RESTART 0x7fffffff
+
+/* Called from dispatch.S. */
+void signal_arrive(int number, void *info, void *context);
+void engine_on_resume(struct thread *thread);
+void engine_on_exit(struct thread *thread);
+void engine_on_miss(struct thread *thread);
+_Noreturn void thread_begin(struct thread *thread);
+_Noreturn void engine_main(struct engine_boot *boot);

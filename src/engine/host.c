@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Requests to the host: wire/engine.h has the protocol. A host that is gone is noticed, and the program goes on alone. */
+#include <linux/futex.h>
+
+#include "engine/engine.h"
+#include "engine/sys.h"
+
+enum { PATIENCE_MS = 50 };
+
+static struct engine_shared *shared(void)
+{
+	return (struct engine_shared *)engine_boot.shared;
+}
+
+static bool host_alive(void)
+{
+	return !__atomic_load_n(&shared()->closed, __ATOMIC_ACQUIRE) &&
+	       sys_2(kill, engine_boot.host_pid, 0) != -3; /* ESRCH */
+}
+
+static struct engine_request *slot_take(void)
+{
+	for (size_t i = 0; i < ENGINE_REQUESTS; i++) {
+		uint32_t state = ENGINE_SLOT_FREE;
+		struct engine_request *slot = &shared()->requests[i];
+
+		if (__atomic_compare_exchange_n(&slot->state, &state, ENGINE_SLOT_TAKEN, false,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return slot;
+	}
+	return NULL;
+}
+
+static int answer_wait(struct engine_request *slot)
+{
+	const struct {
+		long seconds, nanoseconds;
+	} patience = { 0, PATIENCE_MS * 1000000l };
+	int answer;
+
+	while (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != ENGINE_SLOT_ANSWERED) {
+		if (!host_alive())
+			return -1;
+		sys_4(futex, &slot->state, FUTEX_WAIT, ENGINE_SLOT_ASKED, &patience);
+	}
+	answer = slot->answer;
+	__atomic_store_n(&slot->state, ENGINE_SLOT_FREE, __ATOMIC_RELEASE);
+	return answer;
+}
+
+int host_ask(const struct engine_request *request)
+{
+	struct engine_request *slot;
+
+	if (!engine_boot.shared || !host_alive())
+		return -1;
+	slot = slot_take();
+	if (!slot)
+		return -1;
+	slot->kind = request->kind;
+	slot->directory = request->directory;
+	slot->path = request->path;
+	slot->boot = (uint64_t)engine_boot_place;
+	slot->pid = (uint32_t)sys_0(getpid);
+	slot->tid = (uint32_t)sys_0(gettid);
+	__atomic_store_n(&slot->state, ENGINE_SLOT_ASKED, __ATOMIC_RELEASE);
+	__atomic_add_fetch(&shared()->bell, 1, __ATOMIC_RELEASE);
+	sys_3(futex, &shared()->bell, FUTEX_WAKE, 1);
+	return answer_wait(slot);
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Where the engine begins, and what it does each time the program leaves the cache. */
+#include "engine/engine.h"
+#include "engine/sys.h"
+
+struct engine_boot engine_boot;
+struct engine_boot *engine_boot_place;
+
+_Noreturn void engine_die(const char *what)
+{
+	size_t length = 0;
+
+	while (what[length])
+		length++;
+	sys_3(write, 2, "assay engine: ", 14);
+	sys_3(write, 2, what, length);
+	sys_3(write, 2, "\n", 1);
+	sys_1(exit_group, 134);
+	__builtin_trap();
+}
+
+static void go_on(struct thread *thread)
+{
+	signal_check(thread);
+	engine_lock();
+	thread->next = (uint64_t)translate(thread, thread->pc)->entry;
+	engine_unlock();
+	signal_check(thread);
+}
+
+void engine_on_resume(struct thread *thread)
+{
+	go_on(thread);
+}
+
+static void on_direct(struct thread *thread, struct exit *exit)
+{
+	struct fragment *fragment;
+
+	thread->pc = exit->target;
+	fragment = translate(thread, exit->target);
+	exit_link(exit, fragment);
+	thread->next = (uint64_t)fragment->entry;
+}
+
+void engine_on_exit(struct thread *thread)
+{
+	struct exit *exit;
+
+	engine_lock();
+	exit = cache_exit((uint32_t)thread->exit);
+	if (exit->kind == EXIT_DIRECT) {
+		on_direct(thread, exit);
+		engine_unlock();
+		signal_check(thread);
+		return;
+	}
+	thread->pc = exit->target;
+	engine_unlock();
+	if (exit->kind == EXIT_SYSCALL)
+		syscall_run(thread, exit->length);
+	else if (native_go(thread))
+		return;
+	go_on(thread);
+}
+
+static void table_put(struct thread *thread, const struct fragment *fragment)
+{
+	uint64_t at = fragment->pc & 0xffff;
+	uint8_t *memory = (uint8_t *)thread;
+
+	((uint64_t *)(memory + THREAD_PLACES))[at] = (uint64_t)fragment->indirect;
+	((uint64_t *)(memory + THREAD_TAGS))[at] = ~fragment->pc;
+}
+
+void engine_on_miss(struct thread *thread)
+{
+	struct fragment *fragment;
+
+	engine_lock();
+	fragment = translate(thread, thread->pc);
+	table_put(thread, fragment);
+	thread->next = (uint64_t)fragment->entry;
+	engine_unlock();
+	signal_check(thread);
+}
+
+static void gs_set(struct thread *thread)
+{
+	__asm__ volatile("wrgsbase %0" : : "r"(thread) : "memory");
+}
+
+_Noreturn void thread_begin(struct thread *thread)
+{
+	thread->tid = (uint32_t)sys_0(gettid);
+	engine_lock();
+	signal_start(thread);
+	engine_unlock();
+	go_on(thread);
+	signal_unblock(thread->start_mask);
+	signal_check(thread);
+	engine_resume(thread);
+}
+
+_Noreturn void engine_main(struct engine_boot *boot)
+{
+	struct thread *thread;
+
+	engine_boot = *boot;
+	engine_boot_place = boot;
+	thread = thread_create();
+	for (size_t i = 0; i < 16; i++)
+		thread->regs[i] = boot->registers.general[i];
+	thread->pc = boot->registers.rip;
+	thread->flags = boot->registers.rflags;
+	thread->gs = boot->registers.gs_base;
+	thread->start_mask = signal_block();
+	gs_set(thread);
+	thread_begin(thread);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where the fields of struct thread lie, for assembly and for code that is emitted into the cache. Both reach the thread
+ * through gs. thread.h checks every number.
+ */
+#pragma once
+
+#define THREAD_RAX 0x00 /* registers of the program while the engine runs, in x86's numbering */
+#define THREAD_RCX 0x08
+#define THREAD_RDX 0x10
+#define THREAD_RBX 0x18
+#define THREAD_RSP 0x20
+#define THREAD_RBP 0x28
+#define THREAD_RSI 0x30
+#define THREAD_RDI 0x38
+#define THREAD_R8 0x40
+#define THREAD_R9 0x48
+#define THREAD_R10 0x50
+#define THREAD_R11 0x58
+#define THREAD_R12 0x60
+#define THREAD_R13 0x68
+#define THREAD_R14 0x70
+#define THREAD_R15 0x78
+#define THREAD_PC 0x80 /* where the program goes on */
+#define THREAD_FLAGS 0x88
+#define THREAD_SPILL0 0x90 /* rcx of the program within an indirect branch */
+#define THREAD_SPILL1 0x98 /* rdx */
+#define THREAD_EXIT 0xa0 /* why the cache was left: number of the exit */
+#define THREAD_NEXT 0xa8 /* where in the cache to go on */
+#define THREAD_STACK 0xb0 /* top of the engine's stack */
+#define THREAD_ON_EXIT 0xb8 /* address of engine_exit: the way out of the cache */
+#define THREAD_ON_MISS                                                                             \
+	0xc0 /* address of engine_miss: an indirect branch whose target is not in the table */
+#define THREAD_SELF 0xc8 /* address of the thread */
+#define THREAD_SCRATCH 0xd0
+#define THREAD_GS 0xd8 /* gs base of the program */
+#define THREAD_PENDING 0xe8 /* a signal that waits; 0 none */
+#define THREAD_FS_ENGINE 0xe0 /* fs base for code that looks for a canary there */
+
+/* Targets of indirect branches: two tables of 64 K words each, by the low 16 bits of the target. */
+#define THREAD_TAGS 0x1000 /* complement of the target, or 0 */
+#define THREAD_PLACES 0x81000 /* where it is in the cache */
+#define THREAD_BYTES 0x101000

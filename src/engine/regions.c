@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * What lies where in the program's address space, as far as code is concerned. The answer comes from /proc/self/maps and is
+ * kept until a system call changes the mappings.
+ *
+ * The caller holds the engine's lock.
+ */
+#include "engine/engine.h"
+#include "engine/sys.h"
+
+enum { REGIONS_MAX = 4096, LINE_MAX = 512, READ_SIZE = 4096 };
+
+static struct region regions[REGIONS_MAX];
+static size_t region_count;
+static bool fresh;
+
+/* A line of the file, piece by piece. */
+struct reader {
+	char line[LINE_MAX];
+	size_t length;
+};
+
+static uint64_t number(const char **at)
+{
+	uint64_t value = 0;
+
+	for (;; ++*at) {
+		char c = **at;
+
+		if (c >= '0' && c <= '9')
+			value = value << 4 | (uint64_t)(c - '0');
+		else if (c >= 'a' && c <= 'f')
+			value = value << 4 | (uint64_t)(c - 'a' + 10);
+		else
+			return value;
+	}
+}
+
+/* "START-END rwxp ..." */
+static void line_take(const struct reader *reader)
+{
+	const char *at = reader->line;
+	struct region region;
+
+	region.start = number(&at);
+	at += *at == '-';
+	region.end = number(&at);
+	at += *at == ' ';
+	region.readable = at[0] == 'r';
+	region.writable = at[0] && at[1] == 'w';
+	region.executable = at[0] && at[1] && at[2] == 'x';
+	if (region.executable && region_count < REGIONS_MAX)
+		regions[region_count++] = region;
+}
+
+static void piece_take(struct reader *reader, const char *piece, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		if (piece[i] == '\n') {
+			reader->line[reader->length] = 0;
+			line_take(reader);
+			reader->length = 0;
+		} else if (reader->length < LINE_MAX - 1) {
+			reader->line[reader->length++] = piece[i];
+		}
+	}
+}
+
+static void regions_read(void)
+{
+	static struct reader reader;
+	static char piece[READ_SIZE];
+	long file = sys_3(open, "/proc/self/maps", 02000000 /* O_CLOEXEC */, 0), got;
+
+	region_count = 0;
+	reader.length = 0;
+	fresh = true;
+	if (sys_failed(file))
+		return;
+	while ((got = sys_3(read, file, piece, sizeof(piece))) > 0)
+		piece_take(&reader, piece, (size_t)got);
+	sys_1(close, file);
+}
+
+bool regions_change(uint64_t start, uint64_t end, bool executable)
+{
+	bool touched = !fresh || executable;
+
+	for (size_t i = 0; i < region_count && !touched; i++)
+		touched = start < regions[i].end && regions[i].start < end;
+	if (touched)
+		fresh = false;
+	return touched;
+}
+
+const struct region *region_of(uint64_t pc)
+{
+	size_t low = 0, high;
+
+	if (!fresh)
+		regions_read();
+	high = region_count;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (pc < regions[middle].start)
+			high = middle;
+		else if (pc >= regions[middle].end)
+			low = middle + 1;
+		else
+			return &regions[middle];
+	}
+	return NULL;
+}

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Signals of the program.
+ *
+ * The kernel calls one handler of ours for every signal that the program handles, on a stack of ours, with everything
+ * blocked. It finds out what the program's registers are at that moment and makes the frame that the kernel would have
+ * made, where it would have made it; then it returns into the engine, which goes on with the program's handler. The
+ * masks that the kernel holds are always the program's own, so that sigwait, signalfd and the rest stay true.
+ *
+ *	in the cache			the fragment is translated back to the program's state (translate_back)
+ *	in the program's system call	the call is over or is to be restarted: both are states of the program
+ *	on the way into the cache	registers are still in the thread
+ *	anywhere else in the engine	the signal waits, everything stays blocked, and signal_check() queues it once
+ *					more where the registers are in the thread
+ *
+ * Invariants
+ * 1. While a signal waits, all are blocked: there is never more than one.
+ * 2. The kernel's frame brings the program's vector registers; the engine itself does not touch them.
+ */
+#include <asm/sigcontext.h>
+#include <asm/siginfo.h>
+#include <asm/signal.h>
+#include <asm/ucontext.h>
+#include <linux/signal.h>
+
+#include "engine/engine.h"
+#include "engine/sys.h"
+
+enum {
+	SIGNAL_STACK = 64 * 1024,
+	RED_ZONE = 128,
+	SIGNALS = 64,
+	EINVAL_ = 22,
+	EPERM_ = 1,
+	ENOMEM_ = 12,
+	XSTATE_HEADER = 512, /* of an xsave area: which parts are not in their initial state */
+	MXCSR_OFFSET = 24,
+	MXCSR_DEFAULT = 0x1f80,
+	FLAGS_CLEARED = 0x10500, /* direction, trap, resume */
+};
+
+#define ALL (~0ull)
+
+/* As the kernel lays it out. */
+struct frame {
+	uint64_t restorer;
+	struct ucontext context;
+	siginfo_t info;
+};
+
+struct kernel_action {
+	uint64_t handler;
+	uint64_t flags;
+	uint64_t restorer;
+	uint64_t mask;
+};
+
+struct kernel_stack {
+	uint64_t start;
+	uint32_t flags;
+	uint32_t reserved;
+	uint64_t size;
+};
+
+uint64_t signal_block(void)
+{
+	uint64_t all = ALL, before = 0;
+
+	sys_4(rt_sigprocmask, SIG_SETMASK, &all, &before, 8);
+	return before;
+}
+
+void signal_unblock(uint64_t mask)
+{
+	sys_4(rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
+}
+
+void signal_start(struct thread *thread)
+{
+	struct kernel_stack stack;
+
+	if (!thread->sighand)
+		thread->sighand = memory_take(sizeof(*thread->sighand));
+	if (!thread->signal_stack)
+		thread->signal_stack = (uint64_t)memory_map(SIGNAL_STACK);
+	stack = (struct kernel_stack){ .start = thread->signal_stack, .size = SIGNAL_STACK };
+	sys_2(sigaltstack, &stack, 0);
+}
+
+struct sighand *signal_handlers_copy(const struct sighand *from)
+{
+	struct sighand *copy = memory_take(sizeof(*copy));
+
+	*copy = *from;
+	return copy;
+}
+
+/* --- What the program asks for ------------------------------------------------------------------------ */
+
+static bool is_handled(uint64_t handler)
+{
+	return handler > 1; /* neither SIG_DFL nor SIG_IGN */
+}
+
+static long action_install(uint64_t number, const struct handler *wanted)
+{
+	struct kernel_action action = {
+		.handler = wanted->handler,
+		.flags = wanted->flags,
+		.restorer = wanted->restorer,
+		.mask = wanted->mask,
+	};
+
+	if (is_handled(wanted->handler)) {
+		action.handler = (uint64_t)signal_entry;
+		action.flags = (wanted->flags & (SA_RESTART | SA_NOCLDSTOP | SA_NOCLDWAIT)) |
+			       SA_SIGINFO | SA_ONSTACK | SA_RESTORER;
+		action.restorer = (uint64_t)signal_restorer;
+		action.mask = ALL;
+	}
+	return sys_4(rt_sigaction, number, &action, 0, 8);
+}
+
+long signal_action(struct thread *thread)
+{
+	uint64_t number = thread->regs[RDI];
+	const struct kernel_action *wanted = (const struct kernel_action *)thread->regs[RSI];
+	struct kernel_action *old = (struct kernel_action *)thread->regs[RDX];
+	struct handler *handler, before;
+	long result = 0;
+
+	if (thread->regs[R10] != 8 || number < 1 || number > SIGNALS)
+		return -EINVAL_;
+	handler = &thread->sighand->handlers[number - 1];
+	before = *handler;
+	if (wanted) {
+		struct handler next = { wanted->handler, wanted->flags, wanted->restorer,
+					wanted->mask };
+
+		result = action_install(number, &next);
+		if (!result)
+			*handler = next;
+	}
+	if (!result && old)
+		*old = (struct kernel_action){ before.handler, before.flags, before.restorer,
+					       before.mask };
+	return result;
+}
+
+static bool is_on_alternate(const struct thread *thread)
+{
+	return thread->alternate.size &&
+	       thread->regs[RSP] - thread->alternate.start < thread->alternate.size;
+}
+
+long signal_alternate(struct thread *thread)
+{
+	const struct kernel_stack *wanted = (const struct kernel_stack *)thread->regs[RDI];
+	struct kernel_stack *old = (struct kernel_stack *)thread->regs[RSI];
+	struct kernel_stack before = {
+		.start = thread->alternate.start,
+		.size = thread->alternate.size,
+		.flags = !thread->alternate.size   ? SS_DISABLE
+			 : is_on_alternate(thread) ? SS_ONSTACK
+						   : 0,
+	};
+
+	before.flags |= thread->alternate.flags;
+	if (wanted) {
+		uint32_t mode = wanted->flags & ~(uint32_t)SS_AUTODISARM;
+
+		if (is_on_alternate(thread))
+			return -EPERM_;
+		if (mode != 0 && mode != SS_ONSTACK && mode != SS_DISABLE)
+			return -EINVAL_;
+		if (mode != SS_DISABLE && wanted->size < MINSIGSTKSZ)
+			return -ENOMEM_;
+		thread->alternate.start = mode == SS_DISABLE ? 0 : wanted->start;
+		thread->alternate.size = mode == SS_DISABLE ? 0 : wanted->size;
+		thread->alternate.flags = wanted->flags & SS_AUTODISARM;
+	}
+	if (old)
+		*old = before;
+	return 0;
+}
+
+/* --- Registers and contexts ---------------------------------------------------------------------------- */
+
+static void registers_take(struct thread *thread, const struct sigcontext *from)
+{
+	const uint64_t regs[16] = { from->rax, from->rcx, from->rdx, from->rbx,
+				    from->rsp, from->rbp, from->rsi, from->rdi,
+				    from->r8,  from->r9,  from->r10, from->r11,
+				    from->r12, from->r13, from->r14, from->r15 };
+
+	for (size_t i = 0; i < 16; i++)
+		thread->regs[i] = regs[i];
+	thread->flags = from->eflags;
+	thread->pc = from->rip;
+}
+
+static void registers_give(const struct thread *thread, struct sigcontext *to)
+{
+	const uint64_t *regs = thread->regs;
+
+	to->rax = regs[RAX];
+	to->rcx = regs[RCX];
+	to->rdx = regs[RDX];
+	to->rbx = regs[RBX];
+	to->rsp = regs[RSP];
+	to->rbp = regs[RBP];
+	to->rsi = regs[RSI];
+	to->rdi = regs[RDI];
+	to->r8 = regs[R8];
+	to->r9 = regs[R9];
+	to->r10 = regs[R10];
+	to->r11 = regs[R11];
+	to->r12 = regs[R12];
+	to->r13 = regs[R13];
+	to->r14 = regs[R14];
+	to->r15 = regs[R15];
+	to->rip = thread->pc;
+	to->eflags = thread->flags;
+}
+
+/* --- Delivery -------------------------------------------------------------------------------------------- */
+
+static uint64_t vector_size(const struct ucontext *context)
+{
+	const struct _fpx_sw_bytes *software = &context->uc_mcontext.fpstate->sw_reserved;
+
+	return software->magic1 == FP_XSTATE_MAGIC1 ? software->extended_size : 512;
+}
+
+static void copy_bytes(void *to, const void *from, size_t size)
+{
+	for (size_t i = 0; i < size / 8; i++)
+		((volatile uint64_t *)to)[i] = ((const uint64_t *)from)[i];
+	for (size_t i = size & ~(size_t)7; i < size; i++)
+		((volatile uint8_t *)to)[i] = ((const uint8_t *)from)[i];
+}
+
+static uint64_t frame_place(const struct thread *thread, const struct handler *handler)
+{
+	if (handler->flags & SA_ONSTACK && thread->alternate.size && !is_on_alternate(thread))
+		return thread->alternate.start + thread->alternate.size;
+	return thread->regs[RSP] - RED_ZONE;
+}
+
+static struct frame *frame_make(struct thread *thread, const struct handler *handler,
+				const siginfo_t *info, const struct ucontext *context,
+				uint64_t mask)
+{
+	uint64_t size = vector_size(context), top = frame_place(thread, handler);
+	uint64_t vectors = (top - size) & ~63ull;
+	struct frame *frame = (struct frame *)(((vectors - sizeof(*frame)) & ~15ull) - 8);
+
+	copy_bytes((void *)vectors, context->uc_mcontext.fpstate, size);
+	copy_bytes(&frame->context, context, sizeof(*context));
+	copy_bytes(&frame->info, info, sizeof(*info));
+	frame->restorer = handler->restorer;
+	frame->context.uc_link = 0;
+	frame->context.uc_stack.ss_sp = (void *)thread->alternate.start;
+	frame->context.uc_stack.ss_size = thread->alternate.size;
+	frame->context.uc_stack.ss_flags =
+		(int)(thread->alternate.flags | (!thread->alternate.size   ? SS_DISABLE
+						 : is_on_alternate(thread) ? SS_ONSTACK
+									   : 0));
+	registers_give(thread, &frame->context.uc_mcontext);
+	frame->context.uc_mcontext.fpstate = (struct _fpstate *)vectors;
+	copy_bytes(&frame->context.uc_sigmask, &mask, sizeof(mask));
+	return frame;
+}
+
+/* The handler begins with vector registers in their initial state. */
+static void vectors_reset(struct ucontext *context)
+{
+	uint8_t *area = (uint8_t *)context->uc_mcontext.fpstate;
+
+	if (((struct _fpstate *)area)->sw_reserved.magic1 != FP_XSTATE_MAGIC1)
+		return;
+	*(uint64_t *)(area + XSTATE_HEADER) = 0;
+	*(uint32_t *)(area + MXCSR_OFFSET) = MXCSR_DEFAULT;
+}
+
+/* The addresses of code in a siginfo are the program's. */
+static void info_correct(const struct thread *thread, int number, siginfo_t *info)
+{
+	if (info->si_code > 0 && (number == SIGILL || number == SIGFPE || number == SIGTRAP))
+		info->si_addr = (void *)thread->pc;
+}
+
+/* Registers are in the thread; mask: the program's. Afterwards the thread is about to run the handler. */
+static void deliver(struct thread *thread, int number, siginfo_t *info, struct ucontext *context,
+		    uint64_t mask)
+{
+	struct handler *place = &thread->sighand->handlers[number - 1], handler = *place;
+	uint64_t during = mask | handler.mask;
+	struct frame *frame;
+
+	info_correct(thread, number, info);
+	frame = frame_make(thread, &handler, info, context, mask);
+	if (!(handler.flags & SA_NODEFER))
+		during |= 1ull << (number - 1);
+	if (handler.flags & SA_RESETHAND) {
+		place->handler = 0;
+		action_install((uint64_t)number, place);
+	}
+	if (thread->alternate.flags & SS_AUTODISARM && handler.flags & SA_ONSTACK)
+		thread->alternate.size = 0;
+	thread->regs[RSP] = (uint64_t)frame;
+	thread->regs[RAX] = 0;
+	thread->regs[RDI] = (uint64_t)number;
+	thread->regs[RSI] = (uint64_t)&frame->info;
+	thread->regs[RDX] = (uint64_t)&frame->context;
+	thread->pc = handler.handler;
+	thread->flags &= ~(uint64_t)FLAGS_CLEARED;
+	vectors_reset(context);
+	context->uc_mcontext.rip = (uint64_t)signal_resume;
+	context->uc_mcontext.rsp = thread->stack;
+	copy_bytes(&context->uc_sigmask, &during, sizeof(during));
+}
+
+static void hold(struct thread *thread, int number, const siginfo_t *info, struct ucontext *context,
+		 uint64_t mask)
+{
+	uint64_t all = ALL;
+
+	thread->pending = (uint64_t)number;
+	thread->mask = mask;
+	copy_bytes(thread->pending_info, info, sizeof(thread->pending_info));
+	copy_bytes(&context->uc_sigmask, &all, sizeof(all));
+}
+
+void signal_arrive(int number, void *info_given, void *context_given)
+{
+	struct ucontext *context = context_given;
+	siginfo_t *info = info_given;
+	struct thread *thread;
+	uint64_t rip = context->uc_mcontext.rip, mask;
+
+	thread = thread_current();
+	copy_bytes(&mask, &context->uc_sigmask, sizeof(mask));
+	if (thread->native) {
+		registers_take(thread, &context->uc_mcontext);
+		deliver(thread, number, info, context, mask);
+		registers_give(thread, &context->uc_mcontext); /* straight to the handler */
+		return;
+	}
+	if (thread->delivering) {
+		thread->delivering = 0;
+		deliver(thread, number, info, context, thread->mask);
+		return;
+	}
+	if (rip >= (uint64_t)engine_resume_begin && rip < (uint64_t)engine_resume_end) {
+		deliver(thread, number, info, context, mask);
+		return;
+	}
+	if (rip >= (uint64_t)program_syscall_begin && rip <= (uint64_t)program_syscall_insn) {
+		/* Not done, or to be done again. */
+		context->uc_mcontext.rax = PROGRAM_RESTART;
+		context->uc_mcontext.rip = (uint64_t)program_syscall_done;
+		hold(thread, number, info, context, mask);
+		return;
+	}
+	if (cache_holder(rip)) {
+		registers_take(thread, &context->uc_mcontext);
+		translate_back(thread, rip);
+		deliver(thread, number, info, context, mask);
+		return;
+	}
+	if (info->si_code > 0 &&
+	    (number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE))
+		engine_die("a fault in the engine itself");
+	hold(thread, number, info, context, mask);
+}
+
+void signal_check(struct thread *thread)
+{
+	uint64_t but;
+	uint64_t number = thread->pending;
+
+	if (!number)
+		return;
+	thread->pending = 0;
+	thread->delivering = 1;
+	sys_4(rt_tgsigqueueinfo, sys_0(getpid), sys_0(gettid), number, thread->pending_info);
+	but = ALL & ~(1ull << (number - 1));
+	signal_let(&but); /* comes back only if the signal is not handled any more */
+	thread->delivering = 0;
+	signal_unblock(thread->mask);
+}
+
+/* The program's handler has returned: everything comes from the frame at rsp. */
+_Noreturn void signal_return(struct thread *thread)
+{
+	struct ucontext context;
+	const struct ucontext *given = (const struct ucontext *)thread->regs[RSP];
+
+	copy_bytes(&context, given, sizeof(context));
+	registers_take(thread, &context.uc_mcontext);
+	thread->alternate.start = (uint64_t)context.uc_stack.ss_sp;
+	thread->alternate.size = context.uc_stack.ss_flags & SS_DISABLE ? 0
+									: context.uc_stack.ss_size;
+	thread->alternate.flags = (uint32_t)context.uc_stack.ss_flags & SS_AUTODISARM;
+	context.uc_mcontext.rip = (uint64_t)signal_resume;
+	context.uc_mcontext.rsp = thread->stack;
+	context.uc_mcontext.eflags = 0x202;
+	context.uc_stack.ss_sp = (void *)thread->signal_stack;
+	context.uc_stack.ss_size = SIGNAL_STACK;
+	context.uc_stack.ss_flags = 0;
+	signal_return_raw(&context);
+}
