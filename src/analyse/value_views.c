@@ -259,7 +259,7 @@ int view_runs(const struct profile *profile, const struct view_request *request,
 
 	table_totals_set(table, profile, profile->kept);
 	table_runs_set(table, profile);
-	run_share_row_add(table, "seen", NULL, "runs begun, one for a sample", table->runs.seen);
+	run_share_row_add(table, "seen", NULL, "runs begun", table->runs.seen);
 	run_share_row_add(table, "kept", NULL, "runs that gave values", table->runs.kept);
 	for (size_t i = 0; i < profile->run_loss_count; i++)
 		run_share_row_add(table, "lost", profile->run_losses[i].name,
