@@ -71,7 +71,7 @@ enum capture_class {
 	X(POLICY, "policy", CONTEXT, "scheduling policy")                                          \
 	X(PENDING, "pending", CONTEXT, "pending signals, as a mask")                               \
 	X(BLOCKED, "blocked", CONTEXT, "blocked signals, as a mask")                               \
-	X(INTERRUPT, "interrupt", CONTEXT, "0 in a task, 1 in a soft interrupt, 2 in a hard one")  \
+	X(INTERRUPT, "interrupt", CONTEXT, "0 in a task, 1 in a soft interrupt")                   \
 	X(SYSCALL, "syscall", CONTEXT, "number of the system call; only in the kernel")            \
 	X(SYSARG0, "sysarg0", CONTEXT, "its first argument")                                       \
 	X(SYSARG1, "sysarg1", CONTEXT, "its second argument")                                      \
