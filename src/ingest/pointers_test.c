@@ -289,7 +289,7 @@ static void processes_of_other_programs_do_not_help(void **state)
 {
 	struct fixture *fixture = *state;
 	struct loadmap_process *self = process_of(fixture, getpid()), *other;
-	char *const program[] = { "/bin/sh", "-c", "echo ready to wait; read x; sleep 100", NULL };
+	char *const program[] = { "/bin/sh", "-c", "echo ready to wait; kill -STOP $$", NULL };
 	char *words;
 	uint64_t stack;
 	pid_t child = child_start(program, &words);
