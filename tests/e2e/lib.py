@@ -35,6 +35,11 @@ os.makedirs(os.environ["ASSAY_CACHE_DIR"])
 atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
 
 
+# Whoever runs the tests in the background may ignore these, and what is ignored is inherited.
+for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    signal.signal(ignored, signal.SIG_DFL)
+
+
 def scratch(name):
     return os.path.join(SCRATCH, name)
 
