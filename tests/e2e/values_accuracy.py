@@ -13,7 +13,7 @@ import lib
 import lib_values
 
 SECONDS = 3
-OPTIONS = ("--values",)
+OPTIONS = ("--values", "--run-every", "8")
 NEAR_LEAST = 0.94
 RIGHT_LEAST = 0.97
 HELD_LEAST = 0.95

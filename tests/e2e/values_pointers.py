@@ -44,7 +44,7 @@ class Pointers(unittest.TestCase):
         lib.need_root(self)
 
     def test_names(self):
-        run = lib.record("--values", "-F", "2000", "--", self.program, "2")
+        run = lib.record("--values", "--run-every", "1", "-F", "2000", "--", self.program, "2")
         data, bss, heap, stack, memory = (int(word, 16) for word in run.out.decode().split()[:5])
         names = {row["value"]: row for row in run.profile.rows(NAMES)}
         self.assertEqual(tuple(names[data])[1:], (None, "window", 16))
@@ -67,7 +67,7 @@ class Pointers(unittest.TestCase):
     def attach(self, mapped):
         with lib.Program(self.program, "60", mapped) as program:
             lib.wait_until(lambda: maps(program.pid, mapped))
-            return lib.record("--values", "-F", "2000", "-p", str(program.pid), "--duration", "1").profile
+            return lib.record("--values", "--run-every", "1", "-F", "2000", "-p", str(program.pid), "--duration", "1").profile
 
     def test_device(self):
         """Nothing that lies in /dev is taken for memory unless it is known to be."""
@@ -93,7 +93,7 @@ class Pointers(unittest.TestCase):
         os.ftruncate(handle, 4096)
         os.close(handle)
         try:
-            later = lib.record("--values", "-F", "2000", "--", self.program, "4", path, "1.5").profile
+            later = lib.record("--values", "--run-every", "1", "-F", "2000", "--", self.program, "4", path, "1.5").profile
         finally:
             os.unlink(path)
         self.assertGreater(losses(later)["device"], 500, losses(later))
@@ -140,7 +140,7 @@ class KernelCode(unittest.TestCase):
         self.check()
 
     def test_with_values(self):
-        self.check("--values")
+        self.check("--values", "--run-every", "1")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import lib
 
 RATE = ["-F", "4999"]
 LONGEST = ["--run-length", "64", "--run-skip", "64"]
-EVERYTHING = ["--values=default,operands,loaded,overwritten,address,path,caller,syscall,uid"]
+EVERYTHING = ["--values=default,operands,loaded,overwritten,address,path,caller,syscall,uid", "--run-every", "1"]
 STEPS_MIN = 1000000
 
 QUERY = """
@@ -80,7 +80,7 @@ class Runs(unittest.TestCase):
         self.assertGreater(int(profile.meta("values_kept")), 0)
         Runs.steps += int(profile.meta("runs_steps"))
 
-    def compare(self, *command, at_least=500, values=("--values",), stdin=None):
+    def compare(self, *command, at_least=500, values=("--values", "--run-every", "1"), stdin=None):
         """Records the command; its output is what it is without us."""
         def with_input(start, *arguments, **options):
             if not stdin:
