@@ -50,7 +50,7 @@ static int tool_parse(const char *text, enum engine_tool *ret)
 #undef X
 	};
 
-	for (size_t i = 0; i < ENGINE_TOOL_COUNT; i++) {
+	for (size_t i = 0; i < ENGINE_TOOLS_END; i++) {
 		if (strcmp(text, tools[i]))
 			continue;
 		*ret = (enum engine_tool)i;

@@ -7,14 +7,14 @@
  *	boot		struct engine_boot, a page
  *	(a page)	not accessible: below it a stack that grows too far ends
  *	stack		of the first thread
- *	shared		the mailbox, the same memory as the host's
+ *	shared		the mailbox and, if the tool records, its slots: the same memory as the host's
  *
  * The image is written from outside, then protected; then the thread goes on at engine_entry and the tracer lets go.
  *
- * The address is chosen at random once for all processes, between 0x7e80'0000'0000 and 0x7eff'0000'0000: below where the
- * kernel puts libraries and stacks, so that the addresses that a program sees are its usual ones; and in the part of the
- * address space that the sanitizers (address, memory, thread) leave to programs. If it is taken, the kernel chooses.
- * Where the user has turned randomisation off, the address is always the same.
+ * The address is chosen at random once for all processes, so that all of it lies between 0x7e80'0000'0000 and
+ * 0x7eff'0000'0000: below where the kernel puts libraries and stacks, so that the addresses that a program sees are its usual
+ * ones; and in the part of the address space that the sanitizers (address, memory, thread) leave to programs. If it is taken,
+ * the kernel chooses. Where the user has turned randomisation off, the address is always the same.
  *
  * 1. No memory of the program is written.
  * 2. Either everything is in place, or the program goes on as if nothing had been tried.
@@ -42,6 +42,7 @@
 #include "base/mem.h"
 #include "inject/image.h"
 #include "inject/remote.h"
+#include "wire/stream.h"
 
 enum { FLAGS_INITIAL = 0x202 };
 
@@ -69,16 +70,37 @@ struct inject {
 	int memory; /* of the shared memory */
 	sigset_t mask;
 	struct engine_shared *shared;
+	uint64_t shared_size;
 };
 
-static struct layout layout_make(const struct image *image)
+/* Columns: tool, bytes of a slot beside its ring for each run. */
+#define RECORDING_TOOLS(X)                                                                         \
+	X(COUNT, sizeof(wire_u64))                                                                 \
+	X(BLOCKS, 0)                                                                               \
+	X(COVERAGE, sizeof(wire_u8))
+
+/* 0: the tool records nothing. */
+static uint64_t slot_bytes(enum engine_tool tool)
+{
+	switch (tool) {
+#define X(name, bytes)                                                                             \
+	case ENGINE_TOOL_##name:                                                                   \
+		return STREAM_COUNTS_OFFSET + (uint64_t)STREAM_RUNS_MAX * (bytes);
+		RECORDING_TOOLS(X)
+#undef X
+	default:
+		return 0;
+	}
+}
+
+static struct layout layout_make(const struct image *image, uint64_t shared_size)
 {
 	struct layout layout = { .boot = image->size };
 
 	layout.guard = layout.boot + IMAGE_PAGE;
 	layout.stack = layout.guard + IMAGE_PAGE;
 	layout.shared = layout.stack + ENGINE_STACK_SIZE;
-	layout.size = layout.shared + ENGINE_SHARED_SIZE;
+	layout.size = layout.shared + shared_size;
 	return layout;
 }
 
@@ -97,17 +119,32 @@ static int privileges_drop(void)
 	return 0;
 }
 
+static void area_init(struct engine_shared *shared, uint64_t bytes)
+{
+	struct stream_area *area = (void *)((char *)shared + STREAM_AREA);
+
+	area->version = STREAM_VERSION;
+	area->slot_count = STREAM_SLOT_COUNT;
+	area->slot_bytes = bytes;
+}
+
+/* However large, it costs what is written to. */
 static int shared_create(struct inject *inject)
 {
+	uint64_t bytes = slot_bytes(inject->tool);
+
+	inject->shared_size = bytes ? STREAM_SLOTS + STREAM_SLOT_COUNT * bytes : ENGINE_SHARED_SIZE;
 	inject->memory = memfd_create("assay", MFD_CLOEXEC);
-	if (inject->memory < 0 || ftruncate(inject->memory, ENGINE_SHARED_SIZE))
+	if (inject->memory < 0 || ftruncate(inject->memory, (off_t)inject->shared_size))
 		return err_set(-errno, "cannot create shared memory: %s", strerror(errno));
-	inject->shared = mmap(NULL, ENGINE_SHARED_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
-			      inject->memory, 0);
+	inject->shared = mmap(NULL, inject->shared_size, PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_NORESERVE, inject->memory, 0);
 	if (inject->shared == MAP_FAILED) {
 		inject->shared = NULL;
 		return err_set(-errno, "cannot map shared memory: %s", strerror(errno));
 	}
+	if (bytes)
+		area_init(inject->shared, bytes);
 	return 0;
 }
 
@@ -120,7 +157,9 @@ static int numbers_choose(struct inject *inject)
 	inject->session = random[0];
 	inject->address = address_low;
 	if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE))
-		inject->address += random[1] % (address_range / IMAGE_PAGE) * IMAGE_PAGE;
+		inject->address += random[1] %
+				   ((address_range - inject->layout.size) / IMAGE_PAGE) *
+				   IMAGE_PAGE;
 	return 0;
 }
 
@@ -134,12 +173,14 @@ int inject_create(enum engine_tool tool, unsigned flags, struct inject **ret)
 	sigprocmask(SIG_SETMASK, NULL, &inject->mask);
 	err = err ? err : program_user_get(getpid(), &user);
 	err = err ? err : shared_create(inject);
-	err = err ? err : numbers_choose(inject);
 	err = err ? err : image_create_own(&inject->image);
 	if (err)
 		return err;
 	inject->filters = user.filters;
-	inject->layout = layout_make(inject->image);
+	inject->layout = layout_make(inject->image, inject->shared_size);
+	err = numbers_choose(inject);
+	if (err)
+		return err;
 	image_place(inject->image, inject->address);
 	*ret = take_ptr(inject);
 	return 0;
@@ -150,7 +191,7 @@ void inject_destroy(struct inject *inject)
 	if (!inject)
 		return;
 	if (inject->shared)
-		munmap(inject->shared, ENGINE_SHARED_SIZE);
+		munmap(inject->shared, inject->shared_size);
 	close_fd(&inject->memory);
 	image_destroy(inject->image);
 	free(inject);
@@ -159,6 +200,11 @@ void inject_destroy(struct inject *inject)
 struct engine_shared *inject_shared(const struct inject *inject)
 {
 	return inject->shared;
+}
+
+uint64_t inject_shared_size(const struct inject *inject)
+{
+	return inject->shared_size;
 }
 
 uint64_t inject_session(const struct inject *inject)
@@ -313,8 +359,9 @@ static int shared_map(struct remote *remote, const struct inject *inject, uint64
 	if (err)
 		return err;
 	err = call(remote, "map the memory it is to share with us", SYS_mmap,
-		   (uint64_t[6]){ address + inject->layout.shared, ENGINE_SHARED_SIZE,
-				  PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, (uint64_t)fd, 0 },
+		   (uint64_t[6]){ address + inject->layout.shared, inject->shared_size,
+				  PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
+				  (uint64_t)fd, 0 },
 		   NULL);
 	closed = file_close(remote, fd);
 	return err ? err : closed;
@@ -370,6 +417,7 @@ static int boot_write(struct remote *remote, const struct inject *inject, uint64
 		.flags = inject->flags,
 		.session = inject->session,
 		.registers = registers_convert(&remote->registers),
+		.shared_size = inject->shared_size,
 	};
 
 	return remote_write(remote->tid, address + inject->layout.boot, &boot, sizeof(boot));

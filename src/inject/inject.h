@@ -27,6 +27,8 @@ void inject_destroy(struct inject *inject);
 DEFINE_AUTO(struct inject, inject_destroy)
 
 struct engine_shared *inject_shared(const struct inject *inject);
+/* Of the memory that is shared: with slots (wire/stream.h) if the tool records. */
+uint64_t inject_shared_size(const struct inject *inject);
 uint64_t inject_session(const struct inject *inject);
 /* Where the engine is put if nothing is in the way. */
 uint64_t inject_address(const struct inject *inject);

@@ -52,18 +52,22 @@ struct engine_boot {
 	wire_u64 flags; /* enum engine_flag */
 	wire_u64 session; /* a random number: by it the host knows a process that it has taken */
 	struct engine_registers registers; /* where the program goes on */
+	wire_u64 shared_size; /* ENGINE_SHARED_SIZE, or more: then tools record (wire/stream.h) */
 };
 
 /* Columns: name, text, what a person reads. */
 #define ENGINE_TOOLS(X)                                                                            \
 	X(NATIVE, "native", "hands the program back at once: tests the way in")                    \
-	X(NONE, "none", "runs the program in the engine and records nothing")
+	X(NONE, "none", "runs the program in the engine and records nothing")                      \
+	X(COUNT, "count", "counts how often each piece of code is executed")                       \
+	X(BLOCKS, "blocks", "hands the sequence of executed blocks to the host, and counts there") \
+	X(COVERAGE, "coverage", "notes which code is executed at all")
 
 enum engine_tool {
 #define X(name, text, help) ENGINE_TOOL_##name,
 	ENGINE_TOOLS(X)
 #undef X
-		ENGINE_TOOL_COUNT
+		ENGINE_TOOLS_END
 };
 
 enum engine_flag {
@@ -105,5 +109,5 @@ struct engine_shared {
 };
 
 _Static_assert(sizeof(struct engine_request) == 64, "wire");
-_Static_assert(sizeof(struct engine_boot) == 9 * 8 + 20 * 8, "read by assembly");
+_Static_assert(sizeof(struct engine_boot) == 9 * 8 + 20 * 8 + 8, "read by assembly");
 _Static_assert(sizeof(struct engine_shared) == 64 + 64 * ENGINE_REQUESTS, "wire");
