@@ -2,6 +2,7 @@
 /* assay trace: run a command in the engine. */
 #include <errno.h>
 #include <getopt.h>
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,13 @@
 #include "cmd/cmd.h"
 #include "inject/follow.h"
 
-enum { OPTION_TOOL = 256, OPTION_NO_CHILDREN, EXIT_NOT_FOUND = 127, EXIT_NOT_RUN = 126 };
+enum {
+	OPTION_TOOL = 256,
+	OPTION_NO_CHILDREN,
+	OPTION_SUMMARY,
+	EXIT_NOT_FOUND = 127,
+	EXIT_NOT_RUN = 126
+};
 
 static const char trace_usage[] =
 	"usage: assay trace [options] [--] COMMAND [ARGUMENT...]\n"
@@ -23,12 +30,14 @@ static const char trace_usage[] =
 	ENGINE_TOOLS(X)
 #undef X
 		"      --no-children   programs that the command executes run by themselves\n"
+		"      --summary FILE  what ran outside the engine, and why, as JSON\n"
 		"  -q, --quiet         say nothing unless something is wrong\n"
 		"  -v, --verbose       say more\n";
 
 static const struct option long_options[] = {
 	{ "tool", required_argument, NULL, OPTION_TOOL },
 	{ "no-children", no_argument, NULL, OPTION_NO_CHILDREN },
+	{ "summary", required_argument, NULL, OPTION_SUMMARY },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "help", no_argument, NULL, 'h' },
@@ -39,6 +48,7 @@ struct request {
 	enum engine_tool tool;
 	unsigned flags;
 	char *const *command;
+	const char *summary; /* file, or NULL */
 	bool help;
 };
 
@@ -66,6 +76,9 @@ static int option_take(struct request *request, int option, const char *text)
 		return tool_parse(text, &request->tool);
 	case OPTION_NO_CHILDREN:
 		request->flags |= ENGINE_NO_CHILDREN;
+		return 0;
+	case OPTION_SUMMARY:
+		request->summary = text;
 		return 0;
 	case 'q':
 		log_quiet_set(true);
@@ -100,13 +113,66 @@ static int request_parse(struct request *request, int argc, char **argv)
 	return 0;
 }
 
-static void summary_say(const struct follow_result *result)
+/* Columns: word, what a person reads, how often. */
+struct outside {
+	const char *reason;
+	const char *text;
+	uint64_t count;
+};
+
+enum { OUTSIDE_COUNT = ENGINE_LEAVES_END + PROGRAM_OBSTACLE_COUNT };
+
+static void outside_collect(const struct follow_result *result, const struct engine_shared *shared,
+			    struct outside ret[OUTSIDE_COUNT])
 {
-	log_debug("%llu programs were taken by exec", (unsigned long long)result->taken);
+	static const struct outside leaves[] = {
+#define X(name, word, text) { word, text, 0 },
+		ENGINE_LEAVES(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < ENGINE_LEAVES_END; i++) {
+		ret[i] = leaves[i];
+		ret[i].count = shared->left[i];
+	}
 	for (size_t i = 0; i < PROGRAM_OBSTACLE_COUNT; i++)
-		if (result->native[i])
-			log_info("left alone: %llu %s", (unsigned long long)result->native[i],
-				 program_obstacle_text((enum program_obstacle)i));
+		ret[ENGINE_LEAVES_END + i] =
+			(struct outside){ .reason = program_obstacle_name((enum program_obstacle)i),
+					  .text = program_obstacle_text((enum program_obstacle)i),
+					  .count = result->native[i] };
+}
+
+static int summary_write(const char *path, const struct follow_result *result,
+			 const struct outside outside[OUTSIDE_COUNT])
+{
+	json_t *rows = json_array();
+	json_t *envelope = json_pack("{s:i, s:s, s:{s:I}, s:o}", "assay", 1, "view", "trace",
+				     "totals", "taken", (json_int_t)result->taken, "rows", rows);
+	int err;
+
+	for (size_t i = 0; i < OUTSIDE_COUNT; i++)
+		if (outside[i].count)
+			json_array_append_new(rows,
+					      json_pack("{s:s, s:I}", "reason", outside[i].reason,
+							"count", (json_int_t)outside[i].count));
+	err = json_dump_file(envelope, path, JSON_INDENT(1));
+	json_decref(envelope);
+	return err ? err_set(-EIO, "cannot write the summary %s", path) : 0;
+}
+
+static int summary_give(const struct request *request, const struct inject *inject,
+			const struct follow_result *result)
+{
+	struct outside outside[OUTSIDE_COUNT];
+
+	outside_collect(result, inject_shared(inject), outside);
+	log_debug("%llu programs were taken by exec", (unsigned long long)result->taken);
+	for (size_t i = 0; i < OUTSIDE_COUNT; i++)
+		if (outside[i].count)
+			log_info("%s: %llu %s",
+				 i < ENGINE_LEAVES_END ? "left the engine" : "left alone",
+				 (unsigned long long)outside[i].count, outside[i].text);
+	return request->summary ? summary_write(request->summary, result, outside) : 0;
 }
 
 int cmd_trace(int argc, char **argv)
@@ -136,6 +202,7 @@ int cmd_trace(int argc, char **argv)
 		return err == -ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN;
 	}
 	follow_run(inject, pid, &result);
-	summary_say(&result);
+	if (summary_give(&request, inject, &result))
+		log_error("%s", err_text());
 	return result.exit_code;
 }

@@ -32,7 +32,8 @@ struct thread {
 	uint64_t pending; /* a signal that came while the engine was running */
 	/* What assembly does not know. */
 	uint32_t tid;
-	uint32_t native; /* it has left the engine for good */
+	uint32_t native; /* it has left the engine */
+	uint32_t leave; /* enum engine_leave: why */
 	uint32_t dead; /* it has called exit; its memory may be reused once the kernel has forgotten tid */
 	struct thread *older; /* in the list of all */
 	struct sighand *sighand;
@@ -198,10 +199,14 @@ bool regions_change(uint64_t start, uint64_t end, bool executable);
 /* --- native.c --- */
 /* The thread goes on natively when it is resumed; false: it need not, thread->pc is where it goes on here. */
 bool native_go(struct thread *thread);
+/* A signal at pc in a thread that is native: true if that is where it left; then it is in the engine again. */
+bool native_back(struct thread *thread, uint64_t pc);
 
 /* --- host.c --- */
 /* 0 or a negative number: the host said no, or is gone. */
 int host_ask(const struct engine_request *request);
+/* Counts one more or one less that runs natively. */
+void host_left(enum engine_leave reason, int change);
 
 /* --- main.c --- */
 extern struct engine_boot engine_boot;

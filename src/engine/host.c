@@ -18,6 +18,12 @@ static bool host_alive(void)
 	       sys_2(kill, engine_boot.host_pid, 0) != -3; /* ESRCH */
 }
 
+void host_left(enum engine_leave reason, int change)
+{
+	if (engine_boot.shared)
+		__atomic_add_fetch(&shared()->left[reason], (uint32_t)change, __ATOMIC_RELAXED);
+}
+
 static struct engine_request *slot_take(void)
 {
 	for (size_t i = 0; i < ENGINE_REQUESTS; i++) {

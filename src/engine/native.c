@@ -3,6 +3,9 @@
  * The way out: a thread goes on in the program's own code, as if the engine had never been there. Nothing in the program's
  * memory has to be undone, because everything there is the program's own. This is what happens to whatever cannot be
  * translated: never a wrong result, at worst a native one.
+ *
+ * The instruction at which a thread leaves may be one that faults: a jump to where no code is, ud2, hlt. Then the signal
+ * handler finds the thread still there, and takes it back into the engine (native_back).
  */
 #include "engine/engine.h"
 #include "engine/sys.h"
@@ -71,6 +74,25 @@ static bool vsyscall_run(struct thread *thread)
 	return true;
 }
 
+static enum engine_leave reason(uint64_t pc)
+{
+	const struct region *region = region_of(pc);
+
+	if (!region)
+		return ENGINE_LEAVE_NOWHERE;
+	return region->writable ? ENGINE_LEAVE_WRITABLE : ENGINE_LEAVE_INSTRUCTION;
+}
+
+bool native_back(struct thread *thread, uint64_t pc)
+{
+	if (pc != thread->pc)
+		return false;
+	__asm__ volatile("wrgsbase %0" : : "r"(thread) : "memory");
+	thread->native = 0;
+	host_left(thread->leave, -1);
+	return true;
+}
+
 bool native_go(struct thread *thread)
 {
 	uint8_t *room;
@@ -78,6 +100,8 @@ bool native_go(struct thread *thread)
 	if (vsyscall_run(thread))
 		return false;
 	engine_lock();
+	thread->leave = reason(thread->pc);
+	host_left(thread->leave, 1);
 	room = cache_room(thread->pc, 64);
 	if (!room)
 		room = cache_room((uint64_t)native_go, 64);

@@ -341,6 +341,11 @@ void signal_arrive(int number, void *info_given, void *context_given)
 
 	thread = thread_current();
 	copy_bytes(&mask, &context->uc_sigmask, sizeof(mask));
+	if (thread->native && native_back(thread, rip)) {
+		registers_take(thread, &context->uc_mcontext);
+		deliver(thread, number, info, context, mask);
+		return;
+	}
 	if (thread->native) {
 		registers_take(thread, &context->uc_mcontext);
 		deliver(thread, number, info, context, mask);

@@ -19,11 +19,23 @@ enum {
 	SCRIPT_DEPTH = 5, /* as many interpreters of interpreters as it follows */
 };
 
+const char *program_obstacle_name(enum program_obstacle obstacle)
+{
+	static const char *const words[] = {
+		[PROGRAM_FINE] = "",
+#define X(name, word, text) [PROGRAM_##name] = word,
+		PROGRAM_OBSTACLES(X)
+#undef X
+	};
+
+	return words[obstacle];
+}
+
 const char *program_obstacle_text(enum program_obstacle obstacle)
 {
 	static const char *const texts[] = {
 		[PROGRAM_FINE] = "",
-#define X(name, text) [PROGRAM_##name] = text,
+#define X(name, word, text) [PROGRAM_##name] = text,
 		PROGRAM_OBSTACLES(X)
 #undef X
 	};

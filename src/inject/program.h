@@ -6,22 +6,23 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Columns: name, what a person reads after "left alone: ". */
+/* Columns: name, word in summaries, what a person reads after "left alone: ". */
 #define PROGRAM_OBSTACLES(X)                                                                       \
-	X(PRIVILEGED, "programs that change their user, group or capabilities")                    \
-	X(FOREIGN, "programs that are not 64-bit x86 code")                                        \
-	X(UNREADABLE, "programs that may be executed but not read")                                \
-	X(FILTERED, "programs whose system calls are filtered (seccomp)")                          \
-	X(OTHER, "programs that could not be stopped or written to")
+	X(PRIVILEGED, "privileged", "programs that change their user, group or capabilities")      \
+	X(FOREIGN, "foreign", "programs that are not 64-bit x86 code")                             \
+	X(UNREADABLE, "unreadable", "programs that may be executed but not read")                  \
+	X(FILTERED, "filtered", "programs whose system calls are filtered (seccomp)")              \
+	X(OTHER, "other", "programs that could not be stopped or written to")
 
 enum program_obstacle {
 	PROGRAM_FINE,
-#define X(name, text) PROGRAM_##name,
+#define X(name, word, text) PROGRAM_##name,
 	PROGRAM_OBSTACLES(X)
 #undef X
 		PROGRAM_OBSTACLE_COUNT
 };
 
+const char *program_obstacle_name(enum program_obstacle obstacle);
 const char *program_obstacle_text(enum program_obstacle obstacle);
 
 /* What decides whether a program gains privileges, and what it may do. */

@@ -100,11 +100,28 @@ struct engine_request {
 	wire_u64 reserved[3];
 };
 
+/* Why a thread goes on natively. Columns: name, word in summaries, what a person reads after "left the engine: ". */
+#define ENGINE_LEAVES(X)                                                                           \
+	X(WRITABLE, "writable", "threads, for code in memory that can be written")                 \
+	X(INSTRUCTION, "instruction", "threads, for an instruction that cannot be copied")         \
+	X(NOWHERE, "nowhere", "threads, for a jump to where no code is")                           \
+	X(FILTER, "filter", "processes, for a filter of system calls (seccomp)")                   \
+	X(TRACED, "traced", "processes, for a tracer of their own")                                \
+	X(ROOM, "room", "threads, for want of memory near their code")
+
+enum engine_leave {
+#define X(name, word, text) ENGINE_LEAVE_##name,
+	ENGINE_LEAVES(X)
+#undef X
+		ENGINE_LEAVES_END
+};
+
 /* At the start of the shared memory. */
 struct engine_shared {
 	wire_u32 bell; /* futex: grows with each request; the host sleeps on it */
 	wire_u32 closed; /* the host takes no more requests */
-	wire_u32 reserved[14];
+	wire_u32 left[ENGINE_LEAVES_END]; /* written by engines; by enum engine_leave */
+	wire_u32 reserved[14 - ENGINE_LEAVES_END];
 	struct engine_request requests[ENGINE_REQUESTS];
 };
 
