@@ -1,0 +1,624 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Theory of operation. A sweep looks where the rings of threads are, then reads all logs to their ends, then hands out the
+ * runs up to where the rings were: so whatever is handed out has been explained. Slots that are new are looked for now and then,
+ * as there are many, and hardly any are in use.
+ *
+ *	slot appears		a log: begin a process; it replaces one that has the same pid.
+ *				a ring: begin a thread, as soon as its process has said who it is
+ *	thread ends by itself	its slot says so; the next look at its ring is the last one
+ *	process ends, or is	its slots are looked at once more, then its threads end, then the process
+ *	replaced
+ *
+ * A pid that was never there may be one of another pid namespace: such a process ends when its log says so.
+ *
+ * 1. The shared memory may hold anything: each field is read once and checked.
+ * 2. A run that is handed out is known to its process.
+ * 3. A process begins before its threads and ends after them. It ends once.
+ * 4. The slot of a log is given back late: a child may still refer to it by its number.
+ */
+#include "trace/drain.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "trace/ring.h"
+
+enum {
+	SPAN = STREAM_CHUNK / sizeof(uint32_t), /* runs handed out at a time */
+	COUNTS_SPAN = 4096,
+	MARGIN = 64, /* slots looked at beyond the last one that was ever used */
+	KEPT_LOGS = 256, /* slots of logs that are not given back yet */
+	LOSS_MAX = 1 << 30, /* of runs that a single thread may claim to have lost */
+};
+
+#define SCAN_EVERY ((uint64_t)NS_PER_S / 2000)
+#define DEATHS_EVERY ((uint64_t)NS_PER_S / 50)
+#define COUNT_MAX (UINT64_C(1) << 52)
+
+struct process {
+	struct drain_process told; /* to sinks */
+	struct log log;
+	struct ring ring;
+	uint32_t slot;
+	bool was_there; /* its pid */
+	bool gone;
+	bool final; /* the ring was looked at after that */
+	uint32_t rings; /* threads that have not ended */
+	struct drain *drain;
+};
+
+struct thread {
+	struct drain_thread told;
+	struct process *process; /* NULL: not known yet */
+	struct ring ring;
+	uint32_t slot, log, pid;
+	bool gone, final;
+	bool begun;
+};
+
+/* What is known of a slot. At most one of the two is set. */
+struct place {
+	struct process *process;
+	struct thread *thread;
+	struct runtable *former; /* of the process that had its log here last */
+	uint32_t former_number;
+};
+
+struct drain {
+	char *memory;
+	struct stream_area *area;
+	uint64_t slot_bytes;
+	uint32_t slot_count;
+	enum drain_counters counters;
+	const struct drain_sink *sinks;
+	size_t sink_count;
+	struct place places[STREAM_SLOT_COUNT];
+	uint32_t window; /* slots from here on were never used */
+	ARRAY(struct process *) processes;
+	ARRAY(struct thread *) threads;
+	ARRAY(uint32_t) kept_logs; /* slots; the oldest first */
+	uint64_t scanned, buried; /* when */
+	uint32_t bell;
+	struct drain_totals totals;
+	uint32_t span[SPAN];
+	uint64_t counts[COUNTS_SPAN];
+	_Alignas(8) char records[STREAM_RING];
+};
+
+#define sinks_tell(drain, call, ...)                                                               \
+	do {                                                                                       \
+		for (size_t sink_ = 0; sink_ < (drain)->sink_count; sink_++)                       \
+			if ((drain)->sinks[sink_].call)                                            \
+				(drain)->sinks[sink_].call((drain)->sinks[sink_].ctx,              \
+							   __VA_ARGS__);                           \
+	} while (0)
+
+static struct stream_slot *slot_at(struct drain *drain, uint32_t index)
+{
+	return (void *)(drain->memory + STREAM_SLOTS + index * drain->slot_bytes);
+}
+
+int drain_create(void *shared, uint64_t shared_size, enum drain_counters counters,
+		 const struct drain_sink *sinks, size_t sink_count, struct drain **ret)
+{
+	struct drain *drain;
+	uint64_t slot_bytes;
+
+	if (shared_size <= STREAM_SLOTS)
+		return err_set(-EINVAL, "the shared memory has no room for what is recorded");
+	slot_bytes = (shared_size - STREAM_SLOTS) / STREAM_SLOT_COUNT;
+	drain = mem_zalloc(sizeof(*drain));
+	drain->memory = shared;
+	drain->area = (void *)(drain->memory + STREAM_AREA);
+	drain->slot_bytes = slot_bytes;
+	drain->slot_count = STREAM_SLOT_COUNT;
+	drain->counters = counters;
+	drain->sinks = sinks;
+	drain->sink_count = sink_count;
+	drain->window = MARGIN;
+	*ret = drain;
+	return 0;
+}
+
+static void process_free(struct process *process)
+{
+	log_deinit(&process->log);
+	free(process);
+}
+
+void drain_destroy(struct drain *drain)
+{
+	if (!drain)
+		return;
+	array_each(&drain->threads, thread)
+		free(*thread);
+	array_each(&drain->processes, process)
+		process_free(*process);
+	for (size_t i = 0; i < STREAM_SLOT_COUNT; i++)
+		runtable_release(drain->places[i].former);
+	array_deinit(&drain->threads);
+	array_deinit(&drain->processes);
+	array_deinit(&drain->kept_logs);
+	free(drain);
+}
+
+const struct drain_totals *drain_totals(const struct drain *drain)
+{
+	return &drain->totals;
+}
+
+/* --- Slots ------------------------------------------------------------------------------------------ */
+
+static void slot_give_back(struct drain *drain, uint32_t index)
+{
+	struct stream_slot *slot = slot_at(drain, index);
+
+	if (drain->counters != DRAIN_NO_COUNTERS)
+		madvise((char *)slot + STREAM_COUNTS_OFFSET,
+			drain->slot_bytes - STREAM_COUNTS_OFFSET, MADV_REMOVE);
+	__atomic_store_n(&slot->next, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->passed, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->start, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->lost, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->taken, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->waiting, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->state, STREAM_FREE, __ATOMIC_RELEASE);
+}
+
+static void kept_log_add(struct drain *drain, uint32_t index)
+{
+	*array_push(&drain->kept_logs) = index;
+	if (drain->kept_logs.count <= KEPT_LOGS)
+		return;
+	slot_give_back(drain, drain->kept_logs.items[0]);
+	memmove(drain->kept_logs.items, drain->kept_logs.items + 1,
+		--drain->kept_logs.count * sizeof(*drain->kept_logs.items));
+}
+
+static bool is_kept_log(const struct drain *drain, uint32_t index)
+{
+	array_each(&drain->kept_logs, kept)
+		if (*kept == index)
+			return true;
+	return false;
+}
+
+static bool pid_alive(uint32_t pid)
+{
+	struct pollfd poller = { .events = POLLIN };
+	bool alive;
+
+	if (pid == 0 || pid > INT_MAX)
+		return false;
+	poller.fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
+	if (poller.fd < 0)
+		return false;
+	alive = poll(&poller, 1, 0) == 0;
+	close(poller.fd);
+	return alive;
+}
+
+static void process_discover(struct drain *drain, uint32_t index, uint32_t pid)
+{
+	struct process *process = mem_zalloc(sizeof(*process));
+
+	process->drain = drain;
+	process->slot = index;
+	process->told.pid = pid;
+	process->told.number = (uint32_t)++drain->totals.processes;
+	process->was_there = pid_alive(pid);
+	ring_init(&process->ring, slot_at(drain, index));
+	array_each(&drain->processes, other) {
+		if ((*other)->told.pid != pid || (*other)->gone)
+			continue;
+		(*other)->gone = true;
+		process->told.replaces = (*other)->told.number;
+	}
+	*array_push(&drain->processes) = process;
+	drain->places[index].process = process;
+}
+
+static void thread_discover(struct drain *drain, uint32_t index, const struct stream_slot *slot)
+{
+	struct thread *thread = mem_zalloc(sizeof(*thread));
+
+	thread->slot = index;
+	thread->log = __atomic_load_n(&slot->log, __ATOMIC_RELAXED);
+	thread->pid = __atomic_load_n(&slot->pid, __ATOMIC_RELAXED);
+	thread->told.tid = __atomic_load_n(&slot->tid, __ATOMIC_RELAXED);
+	ring_init(&thread->ring, slot_at(drain, index));
+	*array_push(&drain->threads) = thread;
+	drain->places[index].thread = thread;
+}
+
+static void slot_discover(struct drain *drain, uint32_t index)
+{
+	struct stream_slot *slot = slot_at(drain, index);
+	struct place *place = &drain->places[index];
+	uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE), kind;
+
+	if (place->process || place->thread || (state != STREAM_LIVE && state != STREAM_ENDED) ||
+	    is_kept_log(drain, index))
+		return;
+	kind = __atomic_load_n(&slot->kind, __ATOMIC_RELAXED);
+	if (kind == STREAM_LOG)
+		process_discover(drain, index, __atomic_load_n(&slot->pid, __ATOMIC_RELAXED));
+	else if (kind == STREAM_THREAD)
+		thread_discover(drain, index, slot);
+	if (index + MARGIN > drain->window)
+		drain->window = index + MARGIN < drain->slot_count ? index + MARGIN
+								   : drain->slot_count;
+}
+
+static void slots_scan(struct drain *drain)
+{
+	for (uint32_t i = 0; i < drain->window; i++)
+		slot_discover(drain, i);
+}
+
+/* --- Logs ------------------------------------------------------------------------------------------- */
+
+static struct runtable *parent_find(struct drain *drain, const struct process *process,
+				    const struct stream_process *record, uint32_t *ret_number)
+{
+	const struct place *place;
+
+	if (!record || record->parent >= drain->slot_count || record->parent == process->slot)
+		return NULL;
+	place = &drain->places[record->parent];
+	*ret_number = place->process ? place->process->told.number : place->former_number;
+	return place->process ? place->process->log.table : place->former;
+}
+
+static struct runtable *on_process(void *ctx, const struct stream_process *record)
+{
+	struct process *process = ctx;
+	uint32_t inherited = record ? record->inherited : 0;
+	struct runtable *parent =
+		parent_find(process->drain, process, record, &process->told.parent);
+
+	process->told.runs = runtable_create(parent, inherited);
+	sinks_tell(process->drain, process_begin, &process->told);
+	return process->told.runs;
+}
+
+static void on_record(void *ctx, const struct stream_record *record, uint32_t first)
+{
+	struct process *process = ctx;
+
+	sinks_tell(process->drain, record, &process->told, record, first);
+}
+
+static bool log_drain(struct drain *drain, struct process *process)
+{
+	const struct log_handlers handlers = { on_process, on_record, process };
+	size_t size;
+
+	ring_look(&process->ring, sizeof(uint64_t), process->final);
+	size = ring_take(&process->ring, drain->records, sizeof(drain->records));
+	log_parse(&process->log, &handlers, drain->records, size);
+	return size > 0;
+}
+
+/* --- Threads ---------------------------------------------------------------------------------------- */
+
+static bool thread_begin(struct drain *drain, struct thread *thread)
+{
+	if (thread->begun || thread->log >= drain->slot_count)
+		return thread->begun;
+	slot_discover(drain, thread->log);
+	thread->process = drain->places[thread->log].process;
+	if (!thread->process)
+		return false;
+	if (!thread->process->log.table) /* it may have appeared since the logs were drained */
+		log_drain(drain, thread->process);
+	if (!thread->process->log.table || thread->process->told.pid != thread->pid) {
+		thread->process = NULL;
+		return false;
+	}
+	thread->begun = true;
+	thread->process->rings++;
+	thread->told.process = &thread->process->told;
+	thread->told.number = (uint32_t)++drain->totals.threads;
+	sinks_tell(drain, thread_begin, &thread->told);
+	return true;
+}
+
+static void span_tell(struct drain *drain, struct thread *thread, const uint32_t *runs,
+		      size_t count)
+{
+	if (!count)
+		return;
+	thread->told.kept += count;
+	sinks_tell(drain, runs, &thread->told, runs, count);
+}
+
+/* Some of them are not known: around those. */
+static void span_sort_out(struct drain *drain, struct thread *thread, size_t count)
+{
+	const struct runtable *table = thread->process->log.table;
+	const struct runtable_run *run;
+	size_t from = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (runtable_find(table, drain->span[i], &run))
+			continue;
+		span_tell(drain, thread, drain->span + from, i - from);
+		thread->told.lost[DRAIN_LOSS_UNKNOWN]++;
+		from = i + 1;
+	}
+	span_tell(drain, thread, drain->span + from, count - from);
+}
+
+static bool span_is_known(const uint32_t *runs, size_t count, const struct runtable *table)
+{
+	uint32_t limit = runtable_limit(table) - 1, beyond = 0;
+
+	for (size_t i = 0; i < count; i++)
+		beyond |= runs[i] - 1 >= limit;
+	return !beyond && !runtable_has_gaps(table);
+}
+
+static bool thread_drain(struct drain *drain, struct thread *thread)
+{
+	bool any = false;
+	size_t size;
+
+	if (!thread->begun)
+		return false;
+	while ((size = ring_take(&thread->ring, drain->span, sizeof(drain->span)))) {
+		size_t count = size / sizeof(uint32_t);
+
+		if (span_is_known(drain->span, count, thread->process->log.table))
+			span_tell(drain, thread, drain->span, count);
+		else
+			span_sort_out(drain, thread, count);
+		any = true;
+	}
+	return any;
+}
+
+/* Counters, or marks as counters of 1, from the shared memory. */
+static void counts_read(struct drain *drain, const struct thread *thread, uint32_t first,
+			size_t count)
+{
+	const char *counters = (const char *)thread->ring.slot + STREAM_COUNTS_OFFSET;
+
+	if (drain->counters == DRAIN_COUNTS)
+		memcpy(drain->counts, counters + first * sizeof(uint64_t),
+		       count * sizeof(uint64_t));
+	else
+		for (size_t i = 0; i < count; i++)
+			drain->counts[i] = counters[first + i] != 0;
+}
+
+static void counts_check(struct drain *drain, struct thread *thread, uint32_t first, size_t count)
+{
+	const struct runtable *table = thread->process->log.table;
+	const struct runtable_run *run;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t *counter = &drain->counts[i];
+
+		if (!*counter)
+			continue;
+		if (*counter < COUNT_MAX && runtable_find(table, first + (uint32_t)i, &run)) {
+			thread->told.kept += *counter;
+			continue;
+		}
+		thread->told.lost[DRAIN_LOSS_UNKNOWN] += *counter < COUNT_MAX ? *counter : 1;
+		*counter = 0;
+	}
+}
+
+static void counts_tell(struct drain *drain, struct thread *thread)
+{
+	uint32_t limit = runtable_limit(thread->process->log.table);
+
+	for (uint32_t first = 0; first < limit; first += COUNTS_SPAN) {
+		size_t count = limit - first < COUNTS_SPAN ? limit - first : COUNTS_SPAN;
+
+		counts_read(drain, thread, first, count);
+		counts_check(drain, thread, first, count);
+		sinks_tell(drain, counts, &thread->told, first, drain->counts, count);
+	}
+}
+
+/* --- Ends ------------------------------------------------------------------------------------------- */
+
+static void thread_account(struct drain *drain, struct thread *thread)
+{
+	uint64_t lost =
+		__atomic_load_n(&thread->ring.slot->lost, __ATOMIC_RELAXED) / sizeof(uint32_t);
+
+	thread->told.lost[DRAIN_LOSS_ABANDONED] += lost < LOSS_MAX ? lost : LOSS_MAX;
+	if (!thread->begun)
+		thread->told.lost[DRAIN_LOSS_ORPHAN] +=
+			(thread->ring.position - thread->ring.taken) / sizeof(uint32_t);
+	drain->totals.broken += thread->ring.broken;
+	drain->totals.kept += thread->told.kept;
+	for (size_t i = 0; i < DRAIN_LOSS_COUNT; i++)
+		drain->totals.lost[i] += thread->told.lost[i];
+}
+
+static void thread_end(struct drain *drain, struct thread *thread, bool give_back)
+{
+	if (thread->begun && drain->counters != DRAIN_NO_COUNTERS)
+		counts_tell(drain, thread);
+	thread_account(drain, thread);
+	if (thread->begun) {
+		sinks_tell(drain, thread_end, &thread->told);
+		thread->process->rings--;
+	}
+	drain->places[thread->slot].thread = NULL;
+	if (give_back)
+		slot_give_back(drain, thread->slot);
+	free(thread);
+}
+
+static void process_end(struct drain *drain, struct process *process, bool give_back)
+{
+	struct place *place = &drain->places[process->slot];
+
+	if (process->log.table)
+		sinks_tell(drain, process_end, &process->told);
+	drain->totals.broken += process->ring.broken;
+	drain->totals.records_seen += process->log.seen;
+	drain->totals.records_kept += process->log.kept;
+	for (size_t i = 0; i < LOG_FAULT_COUNT; i++)
+		drain->totals.records_lost[i] += process->log.lost[i];
+	runtable_release(place->former);
+	place->former = take_ptr(process->log.table);
+	place->former_number = process->told.number;
+	place->process = NULL;
+	if (give_back)
+		kept_log_add(drain, process->slot);
+	process_free(process);
+}
+
+static bool is_over(const struct thread *thread)
+{
+	return thread->gone || (thread->process && thread->process->gone);
+}
+
+/* Those whose last look was after their end. */
+static void ends_serve(struct drain *drain)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < drain->threads.count; i++) {
+		struct thread *thread = drain->threads.items[i];
+
+		if (thread->final)
+			thread_end(drain, thread, true);
+		else
+			drain->threads.items[kept++] = thread;
+	}
+	drain->threads.count = kept;
+	kept = 0;
+	for (size_t i = 0; i < drain->processes.count; i++) {
+		struct process *process = drain->processes.items[i];
+
+		if (process->final && !process->rings)
+			process_end(drain, process, true);
+		else
+			drain->processes.items[kept++] = process;
+	}
+	drain->processes.count = kept;
+}
+
+static void deaths_find(struct drain *drain)
+{
+	array_each(&drain->processes, item) {
+		struct process *process = *item;
+
+		if (process->gone || pid_alive(process->told.pid)) {
+			process->was_there = true;
+			continue;
+		}
+		process->gone = process->was_there ||
+				__atomic_load_n(&process->ring.slot->state, __ATOMIC_ACQUIRE) ==
+					STREAM_ENDED;
+	}
+}
+
+/* --- Sweeps ----------------------------------------------------------------------------------------- */
+
+static void rings_look(struct drain *drain)
+{
+	array_each(&drain->threads, item) {
+		struct thread *thread = *item;
+
+		thread->gone |= __atomic_load_n(&thread->ring.slot->state, __ATOMIC_ACQUIRE) ==
+				STREAM_ENDED;
+		thread->final = is_over(thread);
+		ring_look(&thread->ring, sizeof(uint32_t), thread->final);
+	}
+}
+
+static bool logs_drain(struct drain *drain)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < drain->processes.count; i++) {
+		drain->processes.items[i]->final = drain->processes.items[i]->gone;
+		any |= log_drain(drain, drain->processes.items[i]);
+	}
+	return any;
+}
+
+static bool threads_drain(struct drain *drain)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < drain->threads.count; i++) {
+		thread_begin(drain, drain->threads.items[i]);
+		any |= thread_drain(drain, drain->threads.items[i]);
+	}
+	return any;
+}
+
+bool drain_sweep(struct drain *drain)
+{
+	uint64_t now = clock_monotonic();
+	bool any, scans = now - drain->scanned >= SCAN_EVERY;
+
+	drain->bell = __atomic_load_n(&drain->area->bell, __ATOMIC_SEQ_CST);
+	if (scans) {
+		slots_scan(drain);
+		drain->scanned = now;
+	}
+	rings_look(drain);
+	any = logs_drain(drain);
+	any |= threads_drain(drain);
+	ends_serve(drain);
+	if (now - drain->buried >= DEATHS_EVERY) {
+		deaths_find(drain);
+		drain->buried = now;
+	}
+	if (!any && !scans)
+		drain->scanned = 0; /* nobody may sleep before new slots were looked for */
+	return any || !scans;
+}
+
+void drain_wait(struct drain *drain, unsigned milliseconds)
+{
+	const struct timespec timeout = { .tv_sec = milliseconds / 1000,
+					  .tv_nsec = milliseconds % 1000 * 1000000L };
+
+	__atomic_store_n(&drain->area->sleeping, 1, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &drain->area->bell, FUTEX_WAIT, drain->bell, &timeout, NULL, 0);
+	__atomic_store_n(&drain->area->sleeping, 0, __ATOMIC_SEQ_CST);
+}
+
+void drain_wake(struct drain *drain)
+{
+	__atomic_fetch_add(&drain->area->bell, 1, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &drain->area->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+void drain_finish(struct drain *drain)
+{
+	drain->window = drain->slot_count;
+	slots_scan(drain);
+	deaths_find(drain);
+	rings_look(drain);
+	logs_drain(drain);
+	threads_drain(drain);
+	array_each(&drain->threads, thread)
+		thread_end(drain, *thread, false);
+	drain->threads.count = 0;
+	array_each(&drain->processes, process)
+		process_end(drain, *process, false);
+	drain->processes.count = 0;
+	drain->totals.refused = __atomic_load_n(&drain->area->refused, __ATOMIC_RELAXED);
+}

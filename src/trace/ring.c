@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Where a producer is follows from two words that it does not write at once. They are read in the order passed, next:
+ * whatever the producer does in between, the position is one that it had or passed, or is seen not to fit.
+ *
+ * 1. Each shared word is read once per look.
+ * 2. taken <= position <= taken + STREAM_RING, or the ring is broken.
+ */
+#include "trace/ring.h"
+
+#include <linux/futex.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void ring_init(struct ring *ring, struct stream_slot *slot)
+{
+	*ring = (struct ring){ .slot = slot, .bytes = (const char *)slot + STREAM_RING_OFFSET };
+}
+
+/* A producer that ended between the two words: whole chunks are certain, and next says if it had gone on to the ring's start. */
+static uint64_t position_guess(uint64_t passed, uint64_t next, uint64_t start)
+{
+	bool wraps = passed % STREAM_RING == STREAM_RING - STREAM_CHUNK;
+
+	return wraps && next == start ? passed + STREAM_CHUNK : passed;
+}
+
+void ring_look(struct ring *ring, unsigned unit, bool final)
+{
+	uint64_t start = __atomic_load_n(&ring->slot->start, __ATOMIC_ACQUIRE);
+	uint64_t passed = __atomic_load_n(&ring->slot->passed, __ATOMIC_ACQUIRE);
+	uint64_t next = __atomic_load_n(&ring->slot->next, __ATOMIC_ACQUIRE);
+	uint64_t beyond = next - (start + passed % STREAM_RING);
+	uint64_t position = passed + beyond;
+
+	if (ring->broken || (beyond > STREAM_CHUNK && !final))
+		return;
+	if (beyond > STREAM_CHUNK)
+		position = position_guess(passed, next, start);
+	ring->broken = position < ring->taken || position - ring->taken > STREAM_RING ||
+		       passed % STREAM_CHUNK || position % unit;
+	if (!ring->broken)
+		ring->position = position;
+}
+
+static void producer_wake(struct stream_slot *slot)
+{
+	/* The producer says that it waits before it looks at taken for the last time. */
+	if (!__atomic_load_n(&slot->waiting, __ATOMIC_SEQ_CST))
+		return;
+	__atomic_store_n(&slot->waiting, 0, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&slot->wake, 1, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &slot->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+size_t ring_take(struct ring *ring, void *ret, size_t size)
+{
+	uint64_t left = ring->position - ring->taken;
+	size_t place = ring->taken % STREAM_RING, most = STREAM_RING - place;
+
+	if (ring->broken)
+		return 0;
+	size = size < left ? size : (size_t)left;
+	most = size < most ? size : most;
+	memcpy(ret, ring->bytes + place, most);
+	memcpy((char *)ret + most, ring->bytes, size - most);
+	ring->taken += size;
+	__atomic_store_n(&ring->slot->taken, ring->taken, __ATOMIC_SEQ_CST);
+	producer_wake(ring->slot);
+	return size;
+}
