@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Tables of cycles.
+ *
+ * Entries and the words of their symbols lie in two arrays that only grow, up to the memory of the options. Beside them
+ * lies what finds an entry: places of open addressing, or chains through the entries.
+ *
+ * Bounded sorting: a chain is deep when a table is narrower than what it holds, and then a program's hot cycles may lie
+ * behind many that ran once. Every `period` accesses, the chains deeper than `depth` are looked at, and of their entries
+ * those with at least `frequency` accesses go to the front, most accessed first. The others follow in the order they had.
+ * So the work is bounded by what is deep and hot; a chain of a few entries costs less to walk than to sort.
+ * A new entry goes to the end of its chain: the lookup that did not find it has just been there.
+ *
+ * Invariants
+ *  1. entries.items[0] is no cycle: it has no symbols, and compared is beyond any length.
+ *  2. No two entries have the same symbols.
+ *  3. Behind the last word in use lie CYCLES_SLACK words that may be read.
+ *  4. Places are at most half in use.
+ *  5. cycles_memory() is beyond the option only by what was forced in.
+ */
+#include "profile/cycles.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+enum { PLACES_FIRST = 1 << 10, ENTRIES_FIRST = 256, WORDS_FIRST = 4096, MEMORY_MIN = 1 << 16 };
+
+static const char *const kind_texts[] = {
+#define X(name, text, what) [CYCLES_##name] = text,
+	CYCLES_KINDS(X)
+#undef X
+};
+
+const char *cycles_kind_text(enum cycles_kind kind)
+{
+	assert(kind < CYCLES_KIND_COUNT);
+	return kind_texts[kind];
+}
+
+int cycles_kind_parse(const char *text, enum cycles_kind *ret)
+{
+	for (enum cycles_kind kind = 0; kind < CYCLES_KIND_COUNT; kind++)
+		if (strcmp(text, kind_texts[kind]) == 0) {
+			*ret = kind;
+			return 0;
+		}
+	return err_set(
+		-EINVAL,
+		"%s: no such kind of table; there are open, bounded, sorted, front and chained",
+		text);
+}
+
+static struct cycles_options options_filled(const struct cycles_options *given)
+{
+	struct cycles_options options = *given;
+
+	options.buckets = options.buckets ? options.buckets : CYCLES_BUCKETS;
+	options.period = options.period ? options.period : CYCLES_PERIOD;
+	options.depth = options.depth ? options.depth : CYCLES_DEPTH;
+	options.frequency = options.frequency ? options.frequency : CYCLES_FREQUENCY;
+	options.memory = options.memory ? options.memory : CYCLES_MEMORY;
+	return options;
+}
+
+static void first_entry(struct cycles *cycles)
+{
+	cycles->entries.count = 0;
+	cycles->words.count = 0;
+	array_reserve(&cycles->entries, ENTRIES_FIRST);
+	array_reserve(&cycles->words, WORDS_FIRST);
+	memset(cycles->words.items, 0, CYCLES_SLACK * sizeof(uint32_t));
+	*array_push(&cycles->entries) = (struct cycle){ .compared = UINT32_MAX };
+}
+
+static void index_clear(struct cycles *cycles)
+{
+	if (cycles->options.kind == CYCLES_OPEN) {
+		free(cycles->places);
+		cycles->places = mem_zalloc(PLACES_FIRST * sizeof(*cycles->places));
+		cycles->places_mask = PLACES_FIRST - 1;
+	} else {
+		memset(cycles->buckets, 0, cycles->options.buckets * sizeof(*cycles->buckets));
+	}
+}
+
+int cycles_init(struct cycles *cycles, const struct cycles_options *options)
+{
+	struct cycles_options filled = options_filled(options);
+
+	if (filled.kind >= CYCLES_KIND_COUNT || filled.buckets & (filled.buckets - 1))
+		return err_set(-EINVAL,
+			       "a table of cycles of kind %d with %u buckets: give a power of two",
+			       (int)filled.kind, filled.buckets);
+	if (filled.memory < MEMORY_MIN)
+		return err_set(-EINVAL, "a table of cycles in %zu bytes: give at least %d",
+			       filled.memory, MEMORY_MIN);
+	*cycles = (struct cycles){ .options = filled, .until_sort = filled.period };
+	if (filled.kind != CYCLES_OPEN)
+		cycles->buckets = mem_zalloc(filled.buckets * sizeof(*cycles->buckets));
+	index_clear(cycles);
+	first_entry(cycles);
+	return 0;
+}
+
+void cycles_deinit(struct cycles *cycles)
+{
+	array_deinit(&cycles->entries);
+	array_deinit(&cycles->words);
+	free(cycles->places);
+	free(cycles->buckets);
+	*cycles = (struct cycles){};
+}
+
+/* Gives memory back: a clearing happens when there is too much of it. */
+void cycles_clear(struct cycles *cycles)
+{
+	array_deinit(&cycles->entries);
+	array_deinit(&cycles->words);
+	index_clear(cycles);
+	first_entry(cycles);
+}
+
+static size_t bytes_of(size_t entries, size_t words, size_t places, size_t buckets)
+{
+	return entries * sizeof(struct cycle) + words * sizeof(uint32_t) +
+	       places * sizeof(uint64_t) + buckets * sizeof(struct cycles_bucket);
+}
+
+static size_t buckets_count(const struct cycles *cycles)
+{
+	return cycles->buckets ? cycles->options.buckets : 0;
+}
+
+static size_t places_count(const struct cycles *cycles)
+{
+	return cycles->places ? cycles->places_mask + 1 : 0;
+}
+
+size_t cycles_memory(const struct cycles *cycles)
+{
+	return bytes_of(cycles->entries.capacity, cycles->words.capacity, places_count(cycles),
+			buckets_count(cycles));
+}
+
+static uint32_t hash_of(const uint32_t *symbols, size_t length)
+{
+	return (uint32_t)(XXH3_64bits(symbols, length * sizeof(*symbols)) >> 32);
+}
+
+static bool same(const struct cycles *cycles, uint32_t slot, const uint32_t *symbols, size_t length,
+		 uint32_t hash)
+{
+	const struct cycle *entry = cycles_at(cycles, slot);
+
+	return entry->hash == hash && entry->length == length &&
+	       !memcmp(&cycles->words.items[entry->at], symbols, length * sizeof(*symbols));
+}
+
+static size_t grown(size_t capacity, size_t wanted)
+{
+	return wanted <= capacity ? capacity : wanted > capacity * 2 ? wanted : capacity * 2;
+}
+
+/* Room for one more cycle of that length; false if that is more memory than is allowed. */
+static bool room_make(struct cycles *cycles, size_t length, bool force)
+{
+	size_t entries = grown(cycles->entries.capacity, cycles->entries.count + 1);
+	size_t words =
+		grown(cycles->words.capacity, cycles->words.count + length + 1 + CYCLES_SLACK);
+	size_t places = places_count(cycles);
+	bool fits;
+
+	if (places && (cycles->entries.count + 1) * 2 > places)
+		places *= 2;
+	fits = bytes_of(entries, words, places, buckets_count(cycles)) <= cycles->options.memory;
+	if (!fits && !force &&
+	    cycles_memory(cycles) < bytes_of(entries, words, places, buckets_count(cycles)))
+		return false;
+	array_reserve(&cycles->entries, entries);
+	array_reserve(&cycles->words, words);
+	return true;
+}
+
+static void place_put(struct cycles *cycles, uint32_t hash, uint32_t slot)
+{
+	size_t at = hash & cycles->places_mask;
+
+	while (cycles->places[at])
+		at = (at + 1) & cycles->places_mask;
+	cycles->places[at] = (uint64_t)hash << 32 | slot;
+}
+
+static void places_grow(struct cycles *cycles)
+{
+	size_t places = (cycles->places_mask + 1) * 2;
+
+	free(cycles->places);
+	cycles->places = mem_zalloc(places * sizeof(*cycles->places));
+	cycles->places_mask = places - 1;
+	for (uint32_t slot = 1; slot < cycles->entries.count; slot++)
+		place_put(cycles, cycles_at(cycles, slot)->hash, slot);
+}
+
+static uint32_t entry_add(struct cycles *cycles, const uint32_t *symbols, size_t length,
+			  uint32_t hash)
+{
+	uint32_t slot = (uint32_t)cycles->entries.count;
+	uint32_t at = (uint32_t)cycles->words.count;
+	uint32_t *words = &cycles->words.items[at];
+
+	memcpy(words, symbols, length * sizeof(*words));
+	memset(words + length, 0, (1 + CYCLES_SLACK) * sizeof(*words));
+	cycles->words.count += length + 1;
+	*array_push(&cycles->entries) = (struct cycle){
+		.at = at,
+		.length = (uint32_t)length,
+		.compared = (uint32_t)length + 1,
+		.hash = hash,
+	};
+	return slot;
+}
+
+static uint32_t open_find(struct cycles *cycles, const uint32_t *symbols, size_t length,
+			  uint32_t hash)
+{
+	size_t at = hash & cycles->places_mask;
+
+	for (; cycles->places[at]; at = (at + 1) & cycles->places_mask) {
+		uint32_t slot = (uint32_t)cycles->places[at];
+
+		cycles->stats.probes++;
+		if (cycles->places[at] >> 32 == hash && same(cycles, slot, symbols, length, hash))
+			return slot;
+	}
+	return 0;
+}
+
+static struct cycles_bucket *bucket_of(const struct cycles *cycles, uint32_t hash)
+{
+	return &cycles->buckets[hash & (cycles->options.buckets - 1)];
+}
+
+static uint32_t chain_find(struct cycles *cycles, const uint32_t *symbols, size_t length,
+			   uint32_t hash)
+{
+	struct cycles_bucket *bucket = bucket_of(cycles, hash);
+	uint32_t before = 0, slot;
+
+	for (slot = bucket->first; slot; before = slot, slot = cycles_at(cycles, slot)->next) {
+		cycles->stats.probes++;
+		if (same(cycles, slot, symbols, length, hash))
+			break;
+	}
+	if (slot && before && cycles->options.kind == CYCLES_FRONT) {
+		cycles_at(cycles, before)->next = cycles_at(cycles, slot)->next;
+		cycles_at(cycles, slot)->next = bucket->first;
+		bucket->first = slot;
+	}
+	return slot;
+}
+
+static void chain_append(struct cycles *cycles, uint32_t slot)
+{
+	struct cycles_bucket *bucket = bucket_of(cycles, cycles_at(cycles, slot)->hash);
+	uint32_t *link = &bucket->first;
+
+	while (*link)
+		link = &cycles_at(cycles, *link)->next;
+	*link = slot;
+	bucket->depth++;
+}
+
+uint32_t cycles_intern(struct cycles *cycles, const uint32_t *symbols, size_t length, bool force)
+{
+	uint32_t hash = hash_of(symbols, length), slot;
+	bool open = cycles->options.kind == CYCLES_OPEN;
+
+	assert(length > 0);
+	cycles->stats.lookups++;
+	slot = open ? open_find(cycles, symbols, length, hash)
+		    : chain_find(cycles, symbols, length, hash);
+	if (slot || !room_make(cycles, length, force))
+		return slot;
+	slot = entry_add(cycles, symbols, length, hash);
+	if (!open)
+		chain_append(cycles, slot);
+	else if (cycles->entries.count * 2 > cycles->places_mask + 1)
+		places_grow(cycles);
+	else
+		place_put(cycles, hash, slot);
+	return slot;
+}
+
+struct sort_item {
+	uint32_t slot;
+	uint32_t order; /* in the chain before */
+	uint32_t accesses;
+};
+
+static int item_compare(const void *left, const void *right)
+{
+	const struct sort_item *a = left, *b = right;
+
+	if (a->accesses != b->accesses)
+		return a->accesses < b->accesses ? 1 : -1;
+	return (a->order > b->order) - (a->order < b->order);
+}
+
+static uint32_t accesses_lately(const struct cycles *cycles, uint32_t slot)
+{
+	const struct cycle *entry = cycles_at(cycles, slot);
+
+	return entry->accesses - entry->accesses_before;
+}
+
+/* Neighbours in the new order that stood the other way round, an order of magnitude apart. */
+static void passed_tell(struct cycles *cycles, const struct sort_item *items, size_t count)
+{
+	for (size_t i = 0; i + 1 < count; i++) {
+		uint32_t up = items[i].slot, down = items[i + 1].slot;
+
+		if (items[i].order < items[i + 1].order ||
+		    accesses_lately(cycles, up) / 10 < accesses_lately(cycles, down))
+			continue;
+		cycles->stats.passed++;
+		if (cycles->options.passed)
+			cycles->options.passed(cycles->options.context, up, down);
+	}
+}
+
+/* The chosen entries to the front in their order, the rest behind them in theirs. */
+static void chain_sort(struct cycles *cycles, struct cycles_bucket *bucket, uint64_t frequency)
+{
+	ARRAY(struct sort_item) chosen = {};
+	uint32_t rest = 0, *rest_end = &rest, *link = &bucket->first, order = 0;
+
+	for (uint32_t slot = bucket->first; slot; slot = cycles_at(cycles, slot)->next) {
+		struct cycle *entry = cycles_at(cycles, slot);
+
+		if (entry->accesses >= frequency) {
+			*array_push(&chosen) = (struct sort_item){ slot, order, entry->accesses };
+		} else {
+			*rest_end = slot;
+			rest_end = &entry->next;
+		}
+		order++;
+	}
+	if (chosen.count)
+		qsort(chosen.items, chosen.count, sizeof(*chosen.items), item_compare);
+	passed_tell(cycles, chosen.items, chosen.count);
+	*rest_end = 0;
+	array_each(&chosen, item) {
+		struct cycle *entry = cycles_at(cycles, item->slot);
+
+		entry->accesses_before = entry->accesses;
+		*link = item->slot;
+		link = &entry->next;
+	}
+	*link = rest;
+	cycles->stats.sorted_buckets++;
+	cycles->stats.sorted_entries += chosen.count;
+	array_deinit(&chosen);
+}
+
+static void chains_sort(struct cycles *cycles)
+{
+	bool all = cycles->options.kind == CYCLES_SORTED;
+	uint32_t depth = all ? 1 : cycles->options.depth;
+
+	cycles->stats.sorts++;
+	for (uint32_t i = 0; i < cycles->options.buckets; i++)
+		if (cycles->buckets[i].depth > depth)
+			chain_sort(cycles, &cycles->buckets[i],
+				   all ? 0 : cycles->options.frequency);
+}
+
+void cycles_count(struct cycles *cycles, uint32_t slot, uint64_t trips)
+{
+	struct cycle *entry = cycles_at(cycles, slot);
+
+	entry->trips += trips;
+	entry->accesses += entry->accesses != UINT32_MAX;
+	if (--cycles->until_sort)
+		return;
+	cycles->until_sort = cycles->options.period;
+	if (cycles->options.kind == CYCLES_BOUNDED || cycles->options.kind == CYCLES_SORTED)
+		chains_sort(cycles);
+}
+
+uint32_t cycles_bucket_of(const struct cycles *cycles, const uint32_t *symbols, size_t length)
+{
+	return hash_of(symbols, length) & (cycles->options.buckets - 1);
+}
+
+size_t cycles_chain(const struct cycles *cycles, uint32_t bucket, uint32_t *ret, size_t max)
+{
+	size_t count = 0;
+
+	for (uint32_t slot = cycles->buckets[bucket].first; slot;
+	     slot = cycles_at(cycles, slot)->next, count++)
+		if (count < max)
+			ret[count] = slot;
+	return count;
+}

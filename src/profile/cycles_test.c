@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Tables of cycles: all kinds find the same, bounded sorting does what it says and no more, memory is bounded. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/map.h"
+#include "profile/coin.h"
+#include "profile/cycles.h"
+
+static uint32_t add(struct cycles *cycles, uint32_t symbol)
+{
+	return cycles_intern(cycles, &symbol, 1, false);
+}
+
+static void access(struct cycles *cycles, uint32_t slot, uint32_t times)
+{
+	cycles_at(cycles, slot)->accesses += times - 1;
+	cycles_count(cycles, slot, times);
+}
+
+static void chain_expect(const struct cycles *cycles, const uint32_t *slots, size_t count)
+{
+	uint32_t chain[32];
+
+	assert_int_equal(cycles_chain(cycles, 0, chain, 32), count);
+	assert_memory_equal(chain, slots, count * sizeof(*slots));
+}
+
+/* The entries of the worked example of bounded sorting, in one bucket. */
+static void example_fill(struct cycles *cycles, uint32_t extra)
+{
+	static const uint32_t accesses[] = { 100000000, 101000000, 9000, 22,  8431,
+					     99997,	32111,	   6719, 5234 };
+
+	for (uint32_t i = 0; i < 9; i++)
+		assert_int_equal(add(cycles, 1000 + i), i + 1);
+	for (uint32_t i = 0; i < 9; i++)
+		access(cycles, i + 1, accesses[i]);
+	for (uint32_t i = 0; i < extra; i++)
+		access(cycles, 4, 1);
+}
+
+static void test_bounded_example(void **state)
+{
+	struct cycles_options options = {
+		.kind = CYCLES_BOUNDED, .buckets = 1, .period = 11, .depth = 8, .frequency = 100000
+	};
+	static const uint32_t before[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+	static const uint32_t after[] = { 2, 1, 3, 4, 5, 6, 7, 8, 9 };
+	struct cycles cycles;
+
+	assert_int_equal(cycles_init(&cycles, &options), 0);
+	example_fill(&cycles, 1);
+	chain_expect(&cycles, before, 9);
+	access(&cycles, 4, 1);
+	chain_expect(&cycles, after, 9);
+	assert_int_equal(cycles.stats.sorted_entries, 2);
+	assert_int_equal(cycles.stats.sorts, 1);
+	cycles_deinit(&cycles);
+}
+
+/* A chain that is not deeper than the threshold stays as it is. */
+static void test_bounded_depth(void **state)
+{
+	struct cycles_options options = {
+		.kind = CYCLES_BOUNDED, .buckets = 1, .period = 10, .depth = 9, .frequency = 100000
+	};
+	static const uint32_t same[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9 };
+	struct cycles cycles;
+
+	assert_int_equal(cycles_init(&cycles, &options), 0);
+	example_fill(&cycles, 1);
+	assert_int_equal(cycles.stats.sorts, 1);
+	assert_int_equal(cycles.stats.sorted_buckets, 0);
+	chain_expect(&cycles, same, 9);
+	cycles_deinit(&cycles);
+}
+
+static void test_sorted(void **state)
+{
+	struct cycles_options options = { .kind = CYCLES_SORTED, .buckets = 1, .period = 9 };
+	static const uint32_t after[] = { 2, 1, 6, 7, 3, 5, 8, 9, 4 };
+	struct cycles cycles;
+
+	assert_int_equal(cycles_init(&cycles, &options), 0);
+	example_fill(&cycles, 0);
+	chain_expect(&cycles, after, 9);
+	cycles_deinit(&cycles);
+}
+
+static void test_front(void **state)
+{
+	struct cycles_options options = { .kind = CYCLES_FRONT, .buckets = 1 };
+	static const uint32_t after[] = { 3, 1, 2, 4 };
+	struct cycles cycles;
+
+	assert_int_equal(cycles_init(&cycles, &options), 0);
+	for (uint32_t i = 1; i <= 4; i++)
+		add(&cycles, i);
+	assert_int_equal(add(&cycles, 3), 3);
+	chain_expect(&cycles, after, 4);
+	cycles_deinit(&cycles);
+}
+
+struct passes {
+	uint32_t up[4], down[4], count;
+};
+
+static void passed(void *context, uint32_t up, uint32_t down)
+{
+	struct passes *passes = context;
+
+	assert_true(passes->count < 4);
+	passes->up[passes->count] = up;
+	passes->down[passes->count++] = down;
+}
+
+/* First 1 is hot, later 2: it passes at the sort after which it has more, and not when both are alike. */
+static void test_passed(void **state)
+{
+	struct passes passes = {};
+	struct cycles_options options = { .kind = CYCLES_BOUNDED,
+					  .buckets = 1,
+					  .period = 3,
+					  .depth = 1,
+					  .frequency = 10,
+					  .passed = passed,
+					  .context = &passes };
+	struct cycles cycles;
+
+	assert_int_equal(cycles_init(&cycles, &options), 0);
+	for (uint32_t i = 1; i <= 2; i++)
+		add(&cycles, i);
+	access(&cycles, 1, 1000);
+	access(&cycles, 2, 990);
+	access(&cycles, 1, 1);
+	assert_int_equal(passes.count, 0);
+	access(&cycles, 1, 1);
+	access(&cycles, 2, 1);
+	access(&cycles, 2, 500);
+	assert_int_equal(passes.count, 1);
+	assert_int_equal(passes.up[0], 2);
+	assert_int_equal(passes.down[0], 1);
+	access(&cycles, 1, 500);
+	access(&cycles, 2, 400);
+	access(&cycles, 1, 500);
+	assert_int_equal(passes.count, 1);
+	cycles_deinit(&cycles);
+}
+
+static size_t random_cycle(struct coin *coin, uint32_t *ret)
+{
+	size_t length = 1 + coin_next(coin) % 7;
+
+	for (size_t i = 0; i < length; i++)
+		ret[i] = (uint32_t)(coin_next(coin) % 3);
+	return length;
+}
+
+/* Equal cycles get equal slots, different ones different slots, in order of arrival. */
+static void kind_check(enum cycles_kind kind)
+{
+	struct cycles_options options = {
+		.kind = kind, .buckets = 64, .period = 500, .depth = 3, .frequency = 5
+	};
+	struct map slots = {};
+	struct cycles cycles;
+	struct coin coin;
+
+	coin_init(&coin, kind);
+	assert_int_equal(cycles_init(&cycles, &options), 0);
+	for (unsigned i = 0; i < 20000; i++) {
+		uint32_t symbols[8] = {}, slot;
+		size_t length = random_cycle(&coin, symbols);
+		uint64_t key = length;
+
+		for (size_t j = 0; j < length; j++)
+			key = key * 4 + symbols[j];
+		slot = cycles_intern(&cycles, symbols, length, false);
+		cycles_count(&cycles, slot, 2);
+		if (!map_find(&slots, key))
+			*map_at(&slots, key, NULL) = slots.count;
+		assert_int_equal(slot, *map_find(&slots, key));
+		assert_int_equal(cycles_at(&cycles, slot)->length, length);
+		assert_memory_equal(cycles_symbols(&cycles, slot), symbols, length * 4);
+	}
+	assert_int_equal(cycles_last(&cycles), slots.count);
+	assert_true(slots.count > 2000);
+	map_deinit(&slots);
+	cycles_deinit(&cycles);
+}
+
+static void test_kinds(void **state)
+{
+	for (enum cycles_kind kind = 0; kind < CYCLES_KIND_COUNT; kind++) {
+		enum cycles_kind parsed = CYCLES_KIND_COUNT;
+
+		kind_check(kind);
+		assert_int_equal(cycles_kind_parse(cycles_kind_text(kind), &parsed), 0);
+		assert_int_equal(parsed, kind);
+	}
+	assert_int_equal(cycles_kind_parse("closed", &(enum cycles_kind){ 0 }), -EINVAL);
+}
+
+/* Full: known cycles are still found, and memory does not grow; cleared, it begins anew. */
+static void memory_check(enum cycles_kind kind)
+{
+	struct cycles_options options = { .kind = kind, .buckets = 256, .memory = 1 << 20 };
+	struct cycles cycles;
+	uint32_t last, full = 0;
+
+	assert_int_equal(cycles_init(&cycles, &options), 0);
+	while (add(&cycles, full))
+		full++;
+	last = cycles_last(&cycles);
+	assert_true(full > 2000);
+	assert_int_equal(last, full);
+	assert_true(cycles_memory(&cycles) <= 1 << 20);
+	assert_int_equal(add(&cycles, 5), 6);
+	assert_int_equal(add(&cycles, full), 0);
+	assert_int_equal(cycles_intern(&cycles, &full, 1, true), last + 1);
+	cycles_clear(&cycles);
+	assert_int_equal(add(&cycles, 5), 1);
+	assert_true(cycles_memory(&cycles) < 1 << 16);
+	cycles_deinit(&cycles);
+}
+
+static void test_memory(void **state)
+{
+	memory_check(CYCLES_OPEN);
+	memory_check(CYCLES_BOUNDED);
+}
+
+static void test_refused(void **state)
+{
+	struct cycles cycles;
+
+	assert_int_equal(cycles_init(&cycles, &(struct cycles_options){ .buckets = 3 }), -EINVAL);
+	assert_int_equal(cycles_init(&cycles, &(struct cycles_options){ .memory = 5 }), -EINVAL);
+	assert_int_equal(cycles_init(&cycles, &(struct cycles_options){ .kind = 9 }), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_bounded_example), cmocka_unit_test(test_bounded_depth),
+		cmocka_unit_test(test_sorted),		cmocka_unit_test(test_front),
+		cmocka_unit_test(test_passed),		cmocka_unit_test(test_kinds),
+		cmocka_unit_test(test_memory),		cmocka_unit_test(test_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

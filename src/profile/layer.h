@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Layers: the cyclic structure of a sequence of symbols, found while it arrives.
+ *
+ * A layer takes symbols. A cycle ends before the first symbol that it already holds. Equal consecutive cycles are one
+ * repeated cycle, with the number of its trips. Repeated cycles are the symbols of the next layer; the same cycle with
+ * another number of trips is another symbol.
+ *
+ *	level 0		symbols are runs		cycles are paths
+ *	level 1		symbols are repeated paths	cycles are strata
+ *	level 2		symbols are repeated strata	cycles are those of stratum layer 0
+ *	level 3 ...					stratum layer 1 ...
+ *
+ * Threads of a process share what is known about its cycles, the space, and each has a stack of layers. All of a space
+ * is used by one thread of ours at a time.
+ *
+ *	struct layer_space *space;
+ *	layer_space_create(&(struct layer_space_options){ .levels = 4 }, &space);
+ *	struct layer *layer = layer_create(space);	one for each thread
+ *	layer_weights_set(space, instructions, count);	before runs with new numbers are pushed
+ *	layer_push(layer, runs, n);			any number of times
+ *	layer_finish(layer);				the thread has ended
+ *	layer_space_retire(space);			hands out every cycle with its counts
+ *	layer_destroy(layer); layer_space_destroy(space);
+ *
+ * Memory is bounded. When a level has no room for a new cycle, everything known at this and the levels above is handed
+ * out (`retired`) and forgotten: what is pending is handed on first, open cycles above are cut. A cycle that comes
+ * again then gets a new number. The sequence of runs can still be rebuilt from what `sink` was given; only the division
+ * into repeated paths and into strata differs around that point from the definition, and `evicted` is not 0.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "profile/cycles.h"
+#include "profile/repeats.h"
+
+enum {
+	LAYER_LEVELS_MAX = 16,
+	LAYER_LEVELS = 4, /* paths, strata, stratum layers 0 and 1 */
+	LAYER_MAX_CYCLE = 4096,
+	LAYER_BATCH = 512, /* repeated cycles that a layer hands on at once */
+};
+
+struct layer;
+
+struct layer_space_options {
+	unsigned levels; /* 0: LAYER_LEVELS */
+	uint32_t max_cycle; /* symbols of a cycle at most; 0: LAYER_MAX_CYCLE */
+	struct cycles_options
+		cycles; /* of each level; memory is that of level 0, the others share as much again */
+	/* A cycle is forgotten: at a clearing, or at the end. May be NULL. */
+	void (*retired)(void *context, unsigned level, uint64_t number, const struct cycle *cycle);
+	/* Before a level's table is cleared; slots are still valid, nothing is pending at it. May be NULL. */
+	void (*clearing)(void *context, unsigned level);
+	void *context;
+};
+
+/* What threads share at one level. Read it; layer.c writes it. */
+struct layer_level {
+	struct cycles cycles;
+	struct repeats repeats; /* of its cycles: the symbols of the level above */
+	uint64_t base; /* number of slot 0: the cycles of earlier clearings */
+	uint32_t max_cycle;
+	/* stamps[symbol] == serial: the open cycle of `owner` holds the symbol. */
+	uint32_t *stamps;
+	size_t stamps_count;
+	uint32_t serial;
+	struct layer *owner;
+	uint32_t *guesses; /* slot by what lies ahead */
+	uint64_t evicted; /* cycles forgotten because memory was full */
+	uint64_t clearings;
+};
+
+/* Of one layer. Trips are counted when a repeated cycle is complete. */
+struct layer_counts {
+	uint64_t symbols; /* taken */
+	uint64_t cycles; /* complete, each trip counts */
+	uint64_t repeats; /* handed on */
+	uint64_t weight; /* of the repeats handed on; instructions if runs' weights are */
+	uint64_t cut; /* cycles that ended because they reached the greatest length */
+	uint64_t broken; /* open cycles that a clearing ended */
+	uint64_t guessed; /* cycles that a guess found */
+};
+
+struct layer {
+	struct layer_space *space;
+	struct layer_level *level;
+	struct layer *next; /* the level above; NULL: the last */
+	unsigned depth; /* 0: runs come in */
+	ARRAY(uint32_t) open; /* symbols of the cycle that has not ended */
+	uint32_t slot; /* the last complete cycle; 0: none */
+	uint64_t trips; /* of it, in a row */
+	size_t pending; /* repeats in batch */
+	struct layer_counts counts;
+	/* Gets what the layer hands on, after the layers above have had it. May be NULL. */
+	void (*sink)(void *context, const struct repeat *repeats, size_t count);
+	void *sink_context;
+	struct layer *sibling; /* of another thread, at the same level */
+	struct repeat batch[LAYER_BATCH];
+};
+
+struct layer_space {
+	struct layer_space_options options;
+	unsigned level_count;
+	struct layer_level levels[LAYER_LEVELS_MAX];
+	struct layer *layers[LAYER_LEVELS_MAX]; /* all threads' */
+	const uint32_t *weights; /* by run */
+	size_t weights_count;
+};
+
+int layer_space_create(const struct layer_space_options *options, struct layer_space **ret);
+void layer_space_destroy(struct layer_space *space);
+/* A stack of layers for one thread; the lowest. */
+struct layer *layer_create(struct layer_space *space);
+/* The lowest of a thread's; before layer_finish(), what is not handed on yet is lost. */
+void layer_destroy(struct layer *layer);
+
+/* Symbols must be below 2^31. They are not kept. */
+void layer_push(struct layer *layer, const uint32_t *symbols, size_t count);
+/* Hands on all that is pending, at all levels; cycles that had not ended count as they are. The layers begin anew. */
+void layer_finish(struct layer *layer);
+
+/* How much a run counts, by its number; kept by the caller. What lies beyond counts 0. */
+void layer_weights_set(struct layer_space *space, const uint32_t *weights, size_t count);
+/* Calls `retired` for everything, and forgets it. Every layer must be finished. */
+void layer_space_retire(struct layer_space *space);
+/* The same because the caller needs it: layers go on. From that level up. */
+void layer_space_clear(struct layer_space *space, unsigned level);
+
+/* Bytes of everything but the layers themselves. */
+size_t layer_space_memory(const struct layer_space *space);
+
+/* The repeated cycle of the level below that a symbol of a level above 0 stands for. */
+static inline const struct repeat *layer_symbol(const struct layer_space *space, unsigned level,
+						uint32_t symbol)
+{
+	return &space->levels[level - 1].repeats.items.items[symbol];
+}

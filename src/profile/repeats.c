@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "profile/repeats.h"
+
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+
+enum { PLACES_FIRST = 1 << 10 };
+
+static void places_alloc(struct repeats *repeats, size_t count)
+{
+	free(repeats->places);
+	repeats->places = mem_zalloc(count * sizeof(*repeats->places));
+	repeats->mask = count - 1;
+	array_reserve(&repeats->items, count / 2);
+}
+
+void repeats_init(struct repeats *repeats, size_t memory)
+{
+	*repeats = (struct repeats){ .memory = memory };
+	places_alloc(repeats, PLACES_FIRST);
+}
+
+void repeats_deinit(struct repeats *repeats)
+{
+	array_deinit(&repeats->items);
+	free(repeats->places);
+	*repeats = (struct repeats){};
+}
+
+void repeats_clear(struct repeats *repeats)
+{
+	array_deinit(&repeats->items);
+	places_alloc(repeats, PLACES_FIRST);
+}
+
+size_t repeats_memory(const struct repeats *repeats)
+{
+	return repeats->items.capacity * sizeof(*repeats->items.items) +
+	       (repeats->mask + 1) * sizeof(*repeats->places);
+}
+
+/* The place of the pair, or the free one where it belongs. */
+static size_t place_of(const struct repeats *repeats, uint32_t slot, uint64_t trips)
+{
+	size_t at = hash64_pair(slot, trips) & repeats->mask;
+
+	for (; repeats->places[at]; at = (at + 1) & repeats->mask) {
+		const struct repeat *item = &repeats->items.items[repeats->places[at] - 1];
+
+		if (item->slot == slot && item->trips == trips)
+			break;
+	}
+	return at;
+}
+
+static void places_grow(struct repeats *repeats)
+{
+	places_alloc(repeats, (repeats->mask + 1) * 2);
+	for (uint32_t i = 0; i < repeats->items.count; i++) {
+		const struct repeat *item = &repeats->items.items[i];
+
+		repeats->places[place_of(repeats, item->slot, item->trips)] = i + 1;
+	}
+}
+
+uint32_t repeats_intern(struct repeats *repeats, uint32_t slot, uint64_t trips)
+{
+	size_t at = place_of(repeats, slot, trips);
+
+	if (repeats->places[at])
+		return repeats->places[at] - 1;
+	if ((repeats->items.count + 1) * 2 > repeats->mask + 1) {
+		if (repeats_memory(repeats) * 2 > repeats->memory)
+			return REPEATS_FULL;
+		places_grow(repeats);
+		at = place_of(repeats, slot, trips);
+	}
+	*array_push(&repeats->items) = (struct repeat){ .trips = trips, .slot = slot };
+	repeats->places[at] = (uint32_t)repeats->items.count;
+	return (uint32_t)repeats->items.count - 1;
+}
