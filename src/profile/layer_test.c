@@ -178,9 +178,9 @@ static void stream_make(uint64_t seed, uint32_t *ret)
 
 	coin_init(&coin, seed);
 	while (at < STREAM) {
-		uint32_t first = (uint32_t)(coin_next(&coin) % 50) * 8;
+		uint32_t first = (uint32_t)(coin_next(&coin) % 5) * 8;
 		uint64_t trips = 1 + coin_next(&coin) % 3 * (coin_next(&coin) % 5);
-		uint32_t skip = (uint32_t)(coin_next(&coin) % 8);
+		uint32_t skip = (uint32_t)(coin_next(&coin) % 3);
 
 		for (; trips && at < STREAM; trips--)
 			for (uint32_t i = 0; i < 8 && at < STREAM; i++)
