@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -16,9 +17,12 @@ enum {
 	OPTION_TOOL = 256,
 	OPTION_NO_CHILDREN,
 	OPTION_SUMMARY,
+	OPTION_CACHE_SIZE,
 	EXIT_NOT_FOUND = 127,
 	EXIT_NOT_RUN = 126
 };
+
+enum { CACHE_KB_MIN = 512, CACHE_KB_MAX = 4 << 20 };
 
 static const char trace_usage[] =
 	"usage: assay trace [options] [--] COMMAND [ARGUMENT...]\n"
@@ -31,6 +35,7 @@ static const char trace_usage[] =
 #undef X
 		"      --no-children   programs that the command executes run by themselves\n"
 		"      --summary FILE  what ran outside the engine, and why, as JSON\n"
+		"      --cache-size KB translated code that a process keeps (262144)\n"
 		"  -q, --quiet         say nothing unless something is wrong\n"
 		"  -v, --verbose       say more\n";
 
@@ -38,6 +43,7 @@ static const struct option long_options[] = {
 	{ "tool", required_argument, NULL, OPTION_TOOL },
 	{ "no-children", no_argument, NULL, OPTION_NO_CHILDREN },
 	{ "summary", required_argument, NULL, OPTION_SUMMARY },
+	{ "cache-size", required_argument, NULL, OPTION_CACHE_SIZE },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "help", no_argument, NULL, 'h' },
@@ -47,6 +53,7 @@ static const struct option long_options[] = {
 struct request {
 	enum engine_tool tool;
 	unsigned flags;
+	uint64_t cache_bytes; /* 0: the engine's own limit */
 	char *const *command;
 	const char *summary; /* file, or NULL */
 	bool help;
@@ -69,6 +76,20 @@ static int tool_parse(const char *text, enum engine_tool *ret)
 	return err_set(-EINVAL, "--tool: there is no tool '%s'; see 'assay help trace'", text);
 }
 
+static int cache_size_parse(const char *text, uint64_t *ret)
+{
+	char *end;
+	unsigned long long value;
+
+	errno = 0;
+	value = strtoull(text, &end, 10);
+	if (errno || end == text || *end || value < CACHE_KB_MIN || value > CACHE_KB_MAX)
+		return err_set(-EINVAL, "--cache-size: '%s' is not a number from %d to %d", text,
+			       CACHE_KB_MIN, CACHE_KB_MAX);
+	*ret = value << 10;
+	return 0;
+}
+
 static int option_take(struct request *request, int option, const char *text)
 {
 	switch (option) {
@@ -80,6 +101,8 @@ static int option_take(struct request *request, int option, const char *text)
 	case OPTION_SUMMARY:
 		request->summary = text;
 		return 0;
+	case OPTION_CACHE_SIZE:
+		return cache_size_parse(text, &request->cache_bytes);
 	case 'q':
 		log_quiet_set(true);
 		return 0;
@@ -111,6 +134,18 @@ static int request_parse(struct request *request, int argc, char **argv)
 		return err_set(-EINVAL, "nothing to run: give a command");
 	request->command = argv + optind;
 	return 0;
+}
+
+static void counts_say(const struct engine_shared *shared)
+{
+	static const char *const texts[] = {
+#define X(name, text) text,
+		ENGINE_COUNTS(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < ENGINE_COUNTS_END; i++)
+		log_debug("%u %s", shared->counts[i], texts[i]);
 }
 
 /* Columns: word, what a person reads, how often. */
@@ -196,6 +231,7 @@ int cmd_trace(int argc, char **argv)
 		log_error("%s", err_text());
 		return EXIT_FAILED;
 	}
+	inject_cache_limit(inject, request.cache_bytes);
 	err = inject_start(inject, request.command, &pid);
 	if (err) {
 		log_error("%s", err_text());
@@ -204,5 +240,6 @@ int cmd_trace(int argc, char **argv)
 	follow_run(inject, pid, &result);
 	if (summary_give(&request, inject, &result))
 		log_error("%s", err_text());
+	counts_say(inject_shared(inject));
 	return result.exit_code;
 }

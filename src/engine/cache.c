@@ -3,11 +3,26 @@
  * The code cache: arenas of executable memory near the code they hold copies of, and what is known about the copies.
  *
  * An instruction that addresses memory relative to rip reaches two gigabytes far. A copy within one gigabyte of the
- * original, whose module is smaller than that, needs only another displacement. So each region of the program has an arena.
+ * original, whose module is smaller than that, needs only another displacement. So each region of the program has arenas
+ * near it. What is known about an arena's fragments (struct fragment, exits, kept bytes) lies in notes of the arena's own:
+ * they come and go together, and both are bounded by the limit.
+ *
+ * Eviction. When a new arena would exceed the limit, the oldest one is given up, or before that one whose code is mostly
+ * closed. Its fragments are closed: nothing leads to them any more, but a thread may still be in one. It leaves at the next exit
+ * at the latest, which leads to the engine or to a fragment that is not closed. The arena is unmapped when every thread
+ * has gone from the engine to the cache since (thread->entered). A thread that stays in the cache on its own is made to come:
+ * all links are taken back (links_cut).
+ *
+ *	new arena needed	arena_new -> arenas_reclaim, arena_evict
+ *	code is gone		cache_forget -> fragment_close
+ *	a check has failed	fragment_close
  *
  * Invariants (the caller holds the engine's lock)
  * 1. A fragment never moves. Its code changes only in displacements of exits, which lie in one cache line each.
- * 2. Arenas are readable, writable and executable: they are private memory, so that fork() copies them, which two
+ * 2. What leads to a fragment: the bucket of its pc, the pages it was made of, the exits in its list, and tables of threads.
+ *    None of them does once it is closed.
+ * 3. An arena, with its notes, is there as long as a thread may be in it or in the engine with the number of one of its exits.
+ * 4. Arenas are readable, writable and executable: they are private memory, so that fork() copies them, which two
  *    mappings of one file would not allow. docs/design/engine.md has the argument.
  */
 #include <linux/mman.h>
@@ -16,29 +31,92 @@
 #include "engine/sys.h"
 
 enum {
-	ARENAS_MAX = 64,
-	ARENA_BYTES = 32 << 20,
-	ARENA_FRAGMENTS = ARENA_BYTES / 64, /* no fragment is smaller */
-	BUCKETS = 1 << 16,
-	EXITS_PER_CHUNK = 1 << 14,
-	EXIT_CHUNKS = 1 << 10,
+	ARENAS_MAX = 1024,
+	ARENA_BYTES = 4 << 20,
+	ARENA_BYTES_MIN = 1 << 16,
+	LIMIT = 256 << 20, /* all arenas */
+	FRAGMENT_BYTES_MIN = 32, /* none is smaller */
+	EXIT_BYTES_MIN = 16, /* of code for each exit: no stub is smaller */
+	EXIT_BITS = 18, /* of an exit's number: which of its arena */
+	NOTES_ROOM = 8192, /* that a fragment may take */
+	EXITS_ROOM = 64,
+	BUCKETS = 1 << 18,
+	PAGE_BUCKETS = 1 << 14,
+	PAGE_SHIFT = 12,
 };
 
 #define REACH (1ull << 30)
 #define STRIDE (64ull << 20) /* between places that are tried for an arena */
 
+/* That a fragment was made of code in a page. */
+struct use {
+	struct fragment *fragment;
+	struct use *next, **link; /* in the list of the page */
+	struct use *other; /* of the same fragment */
+};
+
+/* A page of the program that fragments were made of. */
+struct page {
+	uint64_t number;
+	struct use *uses;
+	struct page *older; /* in its bucket, or in the list of free ones */
+};
+
 struct arena {
-	uint8_t *start, *next, *end;
+	uint8_t *start, *next, *end; /* code; start NULL: there is none */
 	struct fragment **fragments; /* by address */
-	size_t fragment_count;
+	struct exit *exits;
+	uint8_t *notes, *notes_next;
+	uint32_t fragment_count, exit_count, closed_count;
+	uint64_t born; /* order of arenas */
+	uint64_t given_up; /* epoch; 0: in use */
 };
 
 static struct arena arenas[ARENAS_MAX];
-static size_t arena_count;
+static size_t arena_count; /* slots that were ever used */
 static struct arena *current; /* that room was taken from */
-static struct fragment *buckets[BUCKETS];
-static struct exit *exits[EXIT_CHUNKS];
-static uint32_t exit_count;
+static uint64_t births;
+static uint64_t epoch = 1;
+static struct fragment **buckets;
+static struct page *pages[PAGE_BUCKETS];
+static size_t page_count;
+static struct page *free_pages;
+
+/* --- Sizes ----------------------------------------------------------------------------------------- */
+
+static uint64_t limit_bytes(void)
+{
+	return engine_boot.cache_bytes ? engine_boot.cache_bytes : LIMIT;
+}
+
+/* A small cache has small arenas: there must be something to give up. */
+static size_t arena_bytes(void)
+{
+	uint64_t wanted = limit_bytes() / 8 & ~(uint64_t)(ARENA_BYTES_MIN - 1);
+
+	if (wanted > ARENA_BYTES)
+		return ARENA_BYTES;
+	return wanted < ARENA_BYTES_MIN ? ARENA_BYTES_MIN : wanted;
+}
+
+static size_t fragments_max(void)
+{
+	return arena_bytes() / FRAGMENT_BYTES_MIN;
+}
+
+static size_t exits_max(void)
+{
+	return arena_bytes() / EXIT_BYTES_MIN;
+}
+
+/* Fragments by address, exits, notes: one mapping, touched as it is used. */
+static size_t notes_bytes(void)
+{
+	return fragments_max() * sizeof(struct fragment *) + exits_max() * sizeof(struct exit) +
+	       2 * arena_bytes();
+}
+
+/* --- Arenas ---------------------------------------------------------------------------------------- */
 
 static bool is_near(const struct arena *arena, uint64_t pc)
 {
@@ -49,7 +127,7 @@ static bool is_near(const struct arena *arena, uint64_t pc)
 
 static uint8_t *map_at(uint64_t address)
 {
-	long result = sys_6(mmap, address, ARENA_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC,
+	long result = sys_6(mmap, address, arena_bytes(), PROT_READ | PROT_WRITE | PROT_EXEC,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
 			    0);
 
@@ -57,16 +135,20 @@ static uint8_t *map_at(uint64_t address)
 		return NULL;
 	if ((uint64_t)result == address)
 		return (uint8_t *)result;
-	sys_2(munmap, result, ARENA_BYTES); /* a kernel that does not know the flag */
+	sys_2(munmap, result, arena_bytes()); /* a kernel that does not know the flag */
 	return NULL;
 }
 
-/* Below the code first: above an executable its heap grows. */
+/* Below the code first: above an executable its heap grows. Close to another arena, so that few places are tried. */
 static uint8_t *map_near(uint64_t pc)
 {
 	uint64_t base = pc & ~(STRIDE - 1);
 	uint8_t *found = NULL;
 
+	for (size_t i = 0; i < arena_count && !found; i++)
+		if (arenas[i].start && is_near(&arenas[i], pc) &&
+		    pc - (uint64_t)arenas[i].end < REACH - STRIDE)
+			found = map_at((uint64_t)arenas[i].end);
 	for (uint64_t i = 1; i < REACH / STRIDE && !found; i++)
 		if (base > (i + 1) * STRIDE)
 			found = map_at(base - i * STRIDE);
@@ -75,42 +157,258 @@ static uint8_t *map_near(uint64_t pc)
 	return found;
 }
 
+static struct arena *arena_slot(void)
+{
+	for (size_t i = 0; i < arena_count; i++)
+		if (!arenas[i].start)
+			return &arenas[i];
+	return arena_count < ARENAS_MAX ? &arenas[arena_count++] : NULL;
+}
+
+static void arena_evict(struct arena *arena)
+{
+	arena->given_up = ++epoch;
+	for (uint32_t i = 0; i < arena->fragment_count; i++)
+		fragment_close(arena->fragments[i]);
+	if (current == arena)
+		current = NULL;
+	host_count(ENGINE_COUNT_EVICTIONS);
+}
+
+static bool is_drained(const struct arena *arena)
+{
+	for (const struct thread *thread = thread_next(NULL); thread; thread = thread_next(thread))
+		if (thread->entered && thread->entered < arena->given_up)
+			return false;
+	return true;
+}
+
+static void arena_unmap(struct arena *arena)
+{
+	for (uint32_t i = 0; i < arena->exit_count; i++)
+		exit_unlink(&arena->exits[i]);
+	sys_2(munmap, arena->start, arena_bytes());
+	sys_2(munmap, arena->fragments, notes_bytes());
+	*arena = (struct arena){};
+}
+
+/* Every way from fragment to fragment leads through the engine once more: threads come by. */
+static void links_cut(void)
+{
+	for (size_t i = 0; i < arena_count; i++)
+		for (uint32_t j = 0; j < arenas[i].exit_count; j++)
+			exit_unlink(&arenas[i].exits[j]);
+	for (struct thread *thread = thread_next(NULL); thread; thread = thread_next(thread))
+		thread_targets_clear(thread);
+}
+
+/* What was given up and is not used any more goes. */
+static void arenas_reclaim(void)
+{
+	bool stuck = false;
+
+	for (size_t i = 0; i < arena_count; i++)
+		if (arenas[i].given_up && is_drained(&arenas[i]))
+			arena_unmap(&arenas[i]);
+		else
+			stuck |= arenas[i].given_up != 0;
+	if (stuck)
+		links_cut();
+}
+
+static struct arena *arena_victim(uint64_t *ret_bytes)
+{
+	struct arena *oldest = NULL;
+
+	*ret_bytes = 0;
+	for (size_t i = 0; i < arena_count; i++) {
+		struct arena *arena = &arenas[i];
+
+		if (!arena->start)
+			continue;
+		*ret_bytes += arena_bytes();
+		if (!arena->given_up && (!oldest || arena->born < oldest->born))
+			oldest = arena;
+	}
+	return oldest;
+}
+
+/* Three quarters of its code are closed, and it is not the one that is being filled. */
+static bool is_waste(const struct arena *arena)
+{
+	return arena->start && !arena->given_up &&
+	       (size_t)(arena->end - arena->next) < arena_bytes() / 4 &&
+	       arena->closed_count > arena->fragment_count / 4 * 3;
+}
+
+/* One more arena is about to be made: keeps them all below the limit, with one on its way out. */
+static void room_make(void)
+{
+	struct arena *victim;
+	uint64_t bytes;
+
+	arenas_reclaim();
+	for (size_t i = 0; i < arena_count; i++)
+		if (is_waste(&arenas[i]))
+			arena_evict(&arenas[i]);
+	victim = arena_victim(&bytes);
+	if (victim && bytes + 2 * arena_bytes() > limit_bytes())
+		arena_evict(victim);
+}
+
 static struct arena *arena_new(uint64_t pc)
 {
-	struct arena *arena = &arenas[arena_count];
+	struct arena *arena;
+	uint8_t *memory;
 
-	if (arena_count == ARENAS_MAX)
+	room_make();
+	arena = arena_slot();
+	memory = arena ? memory_map(notes_bytes()) : NULL;
+	if (!memory)
 		return NULL;
+	*arena = (struct arena){ .born = ++births };
+	arena->fragments = (struct fragment **)memory;
+	arena->exits = (struct exit *)(memory + fragments_max() * sizeof(struct fragment *));
+	arena->notes = arena->notes_next = (uint8_t *)(arena->exits + exits_max());
 	arena->start = arena->next = map_near(pc);
-	if (!arena->start)
+	if (!arena->start) {
+		sys_2(munmap, memory, notes_bytes());
 		return NULL;
-	arena->end = arena->start + ARENA_BYTES;
-	arena->fragments = memory_map(ARENA_FRAGMENTS * sizeof(*arena->fragments));
-	if (!arena->fragments)
-		return NULL;
-	arena_count++;
+	}
+	arena->end = arena->start + arena_bytes();
 	return arena;
+}
+
+static bool has_room(const struct arena *arena, size_t size)
+{
+	return (size_t)(arena->end - arena->next) >= size &&
+	       (size_t)(arena->notes_next - arena->notes) + NOTES_ROOM <= 2 * arena_bytes() &&
+	       arena->exit_count + EXITS_ROOM <= exits_max() &&
+	       arena->fragment_count < fragments_max();
 }
 
 uint8_t *cache_room(uint64_t pc, size_t size)
 {
+	if (current && is_near(current, pc) && has_room(current, size))
+		return current->next;
 	current = NULL;
 	for (size_t i = 0; i < arena_count; i++)
-		if (is_near(&arenas[i], pc) && (size_t)(arenas[i].end - arenas[i].next) >= size)
+		if (arenas[i].start && !arenas[i].given_up && is_near(&arenas[i], pc) &&
+		    has_room(&arenas[i], size))
 			current = &arenas[i];
 	if (!current)
 		current = arena_new(pc);
 	return current ? current->next : NULL;
 }
 
-void cache_keep(uint8_t *end)
+void *cache_notes(size_t size)
 {
-	current->next = end;
+	uint8_t *taken = current->notes_next;
+
+	current->notes_next += (size + 7) & ~(size_t)7;
+	return taken;
 }
+
+void cache_enter(struct thread *thread, const struct fragment *fragment)
+{
+	thread->entered = epoch;
+	thread->next = (uint64_t)fragment->entry;
+}
+
+/* --- Pages ----------------------------------------------------------------------------------------- */
+
+static struct page **page_place(uint64_t number)
+{
+	struct page **place = &pages[number % PAGE_BUCKETS];
+
+	while (*place && (*place)->number != number)
+		place = &(*place)->older;
+	return place;
+}
+
+static struct page *page_get(uint64_t number)
+{
+	struct page **place = page_place(number), *page = *place;
+
+	if (page)
+		return page;
+	page = free_pages;
+	if (page)
+		free_pages = page->older;
+	else
+		page = memory_take(sizeof(*page));
+	*page = (struct page){ .number = number };
+	page_count++;
+	return *place = page;
+}
+
+static void page_drop(uint64_t number)
+{
+	struct page **place = page_place(number), *page = *place;
+
+	if (!page || page->uses)
+		return;
+	*place = page->older;
+	page->older = free_pages;
+	free_pages = page;
+	page_count--;
+}
+
+static void page_use(struct fragment *fragment, uint64_t number)
+{
+	struct page *page = page_get(number);
+	struct use *use;
+
+	if (page->uses && page->uses->fragment == fragment)
+		return; /* the newest: this fragment is only now being added */
+	use = cache_notes(sizeof(*use));
+	*use = (struct use){ .fragment = fragment,
+			     .next = page->uses,
+			     .link = &page->uses,
+			     .other = fragment->uses };
+	if (use->next)
+		use->next->link = &use->next;
+	page->uses = use;
+	fragment->uses = use;
+}
+
+/* A piece of no length stands for an instruction that could not be copied. */
+static uint64_t piece_last(const struct piece *piece)
+{
+	return piece->pc + piece->length - !!piece->length;
+}
+
+static void pages_use(struct fragment *fragment)
+{
+	for (uint32_t i = 0; i < fragment->piece_count; i++) {
+		page_use(fragment, fragment->pieces[i].pc >> PAGE_SHIFT);
+		page_use(fragment, piece_last(&fragment->pieces[i]) >> PAGE_SHIFT);
+	}
+}
+
+static void pages_leave(struct fragment *fragment)
+{
+	for (struct use *use = fragment->uses; use; use = use->other) {
+		*use->link = use->next;
+		if (use->next)
+			use->next->link = use->link;
+	}
+	fragment->uses = NULL;
+	for (uint32_t i = 0; i < fragment->piece_count; i++) {
+		page_drop(fragment->pieces[i].pc >> PAGE_SHIFT);
+		page_drop(piece_last(&fragment->pieces[i]) >> PAGE_SHIFT);
+	}
+}
+
+/* --- Fragments ------------------------------------------------------------------------------------- */
 
 static struct fragment **bucket(uint64_t pc)
 {
-	return &buckets[(pc ^ pc >> 16) % BUCKETS];
+	if (!buckets)
+		buckets = memory_map(BUCKETS * sizeof(*buckets));
+	if (!buckets)
+		engine_die("no memory");
+	return &buckets[(pc ^ pc >> 18) % BUCKETS];
 }
 
 struct fragment *cache_find(uint64_t pc)
@@ -134,7 +432,7 @@ struct fragment *cache_holder(uint64_t at)
 			size_t middle = (low + high) / 2;
 			struct fragment *fragment = arenas[i].fragments[middle];
 
-			if (at < (uint64_t)fragment->indirect)
+			if (at < (uint64_t)fragment->start)
 				high = middle;
 			else if (at >= (uint64_t)fragment->end)
 				low = middle + 1;
@@ -145,17 +443,24 @@ struct fragment *cache_holder(uint64_t at)
 	return NULL;
 }
 
+struct fragment *cache_fragment(uint64_t pc)
+{
+	struct fragment *fragment = (struct fragment *)current->notes_next;
+
+	*fragment = (struct fragment){ .pc = pc, .arena = (uint32_t)(current - arenas) };
+	return fragment;
+}
+
 void cache_add(struct fragment *fragment)
 {
 	struct fragment **place = bucket(fragment->pc);
 
-	if (current->fragment_count == ARENA_FRAGMENTS)
-		engine_die("too many fragments");
-	current->fragments[current->fragment_count] = fragment;
-	__atomic_store_n(&current->fragment_count, current->fragment_count + 1, __ATOMIC_RELEASE);
-
+	cache_notes(sizeof(*fragment) + fragment->piece_count * sizeof(struct piece));
+	current->next = fragment->end;
+	current->fragments[current->fragment_count++] = fragment;
 	fragment->older = *place;
 	*place = fragment;
+	pages_use(fragment);
 }
 
 static void bucket_remove(struct fragment *fragment)
@@ -168,48 +473,123 @@ static void bucket_remove(struct fragment *fragment)
 		*place = fragment->older;
 }
 
+void fragment_close(struct fragment *fragment)
+{
+	if (fragment->closed)
+		return;
+	fragment->closed = true;
+	arenas[fragment->arena].closed_count++;
+	bucket_remove(fragment);
+	pages_leave(fragment);
+	while (fragment->incoming)
+		exit_unlink(fragment->incoming);
+	for (struct thread *thread = thread_next(NULL); thread; thread = thread_next(thread))
+		thread_target_forget(thread, fragment->pc);
+}
+
 static bool is_made_of(const struct fragment *fragment, uint64_t start, uint64_t end)
 {
 	for (uint32_t i = 0; i < fragment->piece_count; i++) {
 		const struct piece *piece = &fragment->pieces[i];
 
-		/* A piece of no length stands for an instruction that could not be copied. */
-		if (piece->pc < end && piece->pc + piece->length + !piece->length > start)
+		if (piece->pc < end && piece_last(piece) >= start)
 			return true;
 	}
 	return false;
 }
 
+/* Closing a fragment takes it out of the list. True: it was done, pages may be gone, this one too. */
+static bool page_forget(struct page *page, uint64_t start, uint64_t end)
+{
+	struct use *next;
+	bool closed = false;
+
+	for (struct use *use = page->uses; use; use = next) {
+		next = use->next;
+		if (!is_made_of(use->fragment, start, end))
+			continue;
+		fragment_close(use->fragment);
+		closed = true;
+	}
+	return closed;
+}
+
+static void bucket_forget(struct page *const *pages_here, uint64_t start, uint64_t end)
+{
+	struct page *page = *pages_here;
+
+	while (page)
+		if (page_forget(page, start, end))
+			page = *pages_here;
+		else
+			page = page->older;
+}
+
 void cache_forget(uint64_t start, uint64_t end)
 {
-	for (size_t i = 0; i < arena_count; i++)
-		for (size_t j = 0; j < arenas[i].fragment_count; j++) {
-			struct fragment *fragment = arenas[i].fragments[j];
+	uint64_t first = start >> PAGE_SHIFT, last = (end - 1) >> PAGE_SHIFT;
 
-			if (fragment->closed || !is_made_of(fragment, start, end))
-				continue;
-			fragment->closed = true;
-			bucket_remove(fragment);
-			fragment_close(fragment);
-		}
+	if (start >= end)
+		return;
+	if (last - first > page_count) {
+		for (size_t i = 0; i < PAGE_BUCKETS; i++)
+			bucket_forget(&pages[i], start, end);
+		return;
+	}
+	for (uint64_t number = first; number <= last; number++) {
+		struct page *page = *page_place(number);
+
+		if (page)
+			page_forget(page, start, end);
+	}
 }
+
+/* --- Exits ----------------------------------------------------------------------------------------- */
 
 struct exit *cache_exit(uint32_t number)
 {
-	return &exits[number / EXITS_PER_CHUNK][number % EXITS_PER_CHUNK];
+	return &arenas[number >> EXIT_BITS].exits[number & ((1u << EXIT_BITS) - 1)];
 }
 
 uint32_t cache_exit_new(struct exit **ret)
 {
-	uint32_t number = exit_count++, chunk = number / EXITS_PER_CHUNK;
+	uint32_t number = current->exit_count++;
 
-	if (chunk >= EXIT_CHUNKS)
-		engine_die("too many exits");
-	if (!exits[chunk]) {
-		exits[chunk] = memory_map(EXITS_PER_CHUNK * sizeof(struct exit));
-		if (!exits[chunk])
-			engine_die("no memory");
-	}
-	*ret = cache_exit(number);
-	return number;
+	*ret = &current->exits[number];
+	**ret = (struct exit){};
+	return (uint32_t)(current - arenas) << EXIT_BITS | number;
+}
+
+static void patch_write(uint8_t *patch, const uint8_t *target)
+{
+	__atomic_store_n((uint32_t *)patch, (uint32_t)(target - (patch + 4)), __ATOMIC_RELEASE);
+}
+
+void exit_link(struct exit *exit, struct fragment *to)
+{
+	int64_t distance;
+
+	if (!exit->patch || exit->to || to->closed)
+		return;
+	distance = to->entry - (exit->patch + 4);
+	if (distance != (int32_t)distance)
+		return;
+	exit->to = to;
+	exit->next = to->incoming;
+	exit->link = &to->incoming;
+	if (exit->next)
+		exit->next->link = &exit->next;
+	to->incoming = exit;
+	patch_write(exit->patch, to->entry);
+}
+
+void exit_unlink(struct exit *exit)
+{
+	if (!exit->to)
+		return;
+	patch_write(exit->patch, exit->stub);
+	*exit->link = exit->next;
+	if (exit->next)
+		exit->next->link = exit->link;
+	exit->to = NULL;
 }

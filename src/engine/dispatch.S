@@ -34,6 +34,17 @@
 	mov	%gs:THREAD_SELF, %rdi
 	.endm
 
+/* Where the second tables have the target in rcx, to rdx: (target + 729 * bits 16 to 23) mod 2^16. */
+	.macro second_index
+	movzwl	%cx, %edx
+	movzbl	%gs:THREAD_PC + 2, %ecx
+	lea	(%rcx, %rcx, 8), %ecx
+	lea	(%rcx, %rcx, 8), %ecx
+	lea	(%rcx, %rcx, 8), %ecx
+	lea	(%rcx, %rdx), %edx
+	movzwl	%dx, %edx
+	.endm
+
 /* From an exit's stub, which has put its number into THREAD_EXIT. */
 	.globl	engine_exit
 	.hidden	engine_exit
@@ -44,12 +55,30 @@ engine_exit:
 	mov	%gs:THREAD_SELF, %rdi
 	jmp	engine_resume
 
-/* From an indirect branch: the target is in THREAD_PC, rcx and rdx are the program's again. */
+/*
+ * From an indirect branch: the target is in THREAD_PC, rcx and rdx are in their spill slots, whatever they hold here. That
+ * stays so up to engine_miss_end, for signals.
+ */
 	.globl	engine_miss
 	.hidden	engine_miss
 	.type	engine_miss, @function
 engine_miss:
-	save_all
+	mov	%gs:THREAD_PC, %rcx	/* another target has its place in the first table: look into the second */
+	second_index
+	mov	%gs:THREAD_PC, %rcx
+	mov	%gs:THREAD_TAGS2(, %rdx, 8), %rdx
+	lea	1(%rcx, %rdx), %rcx
+	jrcxz	1f
+	mov	%gs:THREAD_SPILL0, %rcx
+	mov	%gs:THREAD_SPILL1, %rdx
+	jmp	2f
+1:	mov	%gs:THREAD_PC, %rcx
+	second_index
+	jmp	*%gs:THREAD_PLACES2(, %rdx, 8)
+	.globl	engine_miss_end
+	.hidden	engine_miss_end
+engine_miss_end:
+2:	save_all
 	call	engine_on_miss
 	mov	%gs:THREAD_SELF, %rdi
 	/* falls through */
@@ -103,7 +132,8 @@ signal_resume:
 	.hidden	signal_entry
 	.type	signal_entry, @function
 signal_entry:
-	cld
+	push	$0x202			/* alignment checks are the program's business */
+	popfq
 	jmp	signal_arrive
 
 	.globl	signal_restorer

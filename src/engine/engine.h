@@ -31,12 +31,15 @@ struct thread {
 	uint64_t fs_engine;
 	uint64_t pending; /* a signal that came while the engine was running */
 	/* What assembly does not know. */
+	uint64_t entered; /* epoch in which it last went into the cache; 0: it has left it, and holds nothing of it */
 	uint32_t tid;
 	uint32_t native; /* it has left the engine */
 	uint32_t leave; /* enum engine_leave: why */
 	uint32_t dead; /* it has called exit; its memory may be reused once the kernel has forgotten tid */
 	struct thread *older; /* in the list of all */
 	struct sighand *sighand;
+	struct sighand *handlers; /* memory for a copy, if it has ever needed one */
+	uint8_t *way_out; /* code by which it leaves for good, if it ever has */
 	struct alternate {
 		uint64_t start;
 		uint64_t size;
@@ -47,7 +50,7 @@ struct thread {
 	uint64_t mask; /* while a signal waits: the program's mask, the kernel has all blocked */
 	uint32_t delivering; /* it has been sent once more: registers are those of the thread */
 	uint8_t pending_info[128];
-	uint8_t canary
+	_Alignas(16) uint8_t canary
 		[64]; /* fs points here while Zydis runs: its code was built to look for a canary there */
 };
 
@@ -92,12 +95,16 @@ enum exit_kind {
 	EXIT_DIRECT, /* goes on at target */
 	EXIT_SYSCALL, /* a system call; target is the instruction behind it */
 	EXIT_FAULT, /* the instruction at target cannot be translated: let the program have its fault */
+	EXIT_STALE, /* the code at target is not any more what the fragment was made of */
 };
 
 /* A way out of a fragment. */
 struct exit {
 	uint64_t target; /* in the program */
 	uint8_t *patch; /* the 32-bit displacement that leads to the stub, until it leads to the target; NULL: never */
+	uint8_t *stub;
+	struct fragment *to; /* that the displacement leads to; NULL: to the stub */
+	struct exit *next, **link; /* in the list of those that lead there */
 	uint32_t kind; /* enum exit_kind */
 	uint32_t length; /* of the instruction, for SYSCALL and FAULT */
 };
@@ -107,16 +114,24 @@ enum { PIECES_MAX = 8 };
 /* A copy of the program's code in the cache: pieces of it, in the order in which it is expected to run. */
 struct fragment {
 	uint64_t pc;
+	uint8_t *start; /* the first byte */
+	uint8_t *indirect; /* with rcx and rdx in their spill slots */
+	uint8_t *entry; /* with all registers the program's */
+	uint8_t *body; /* behind the check of unstable code; otherwise the same */
+	uint8_t *end;
+	struct fragment *older; /* in the chain of its bucket */
+	struct exit *incoming; /* exits that lead here */
+	struct use *uses; /* pages it was made of */
+	const uint8_t *bytes; /* the code it was made of; NULL: the program's own is still the same */
+	uint32_t arena;
+	bool closed; /* nobody comes here any more */
+	bool checked; /* it begins with a check that the program's code is what it was made of */
+	uint8_t spilled; /* registers that the check uses */
+	uint32_t piece_count;
 	struct piece {
 		uint64_t pc;
 		uint32_t length; /* bytes of the program */
-	} pieces[PIECES_MAX];
-	uint32_t piece_count;
-	bool closed; /* the code it was made of is gone */
-	uint8_t *entry; /* with all registers the program's */
-	uint8_t *indirect; /* with rcx and rdx in their spill slots; the first byte */
-	uint8_t *end;
-	struct fragment *older; /* in the chain of its bucket */
+	} pieces[]; /* PIECES_MAX while it is made */
 };
 
 /* The program's handlers. Threads share them as they do in the kernel. */
@@ -133,35 +148,79 @@ struct sighand {
 void *memory_take(size_t size);
 /* Fresh pages anywhere, or NULL. */
 void *memory_map(size_t size);
+/* A few bytes of code anywhere, forever. */
+uint8_t *memory_code(size_t size);
 
 /* --- cache.c --- */
 /* Room for a fragment within reach of pc; NULL: there is none. */
 uint8_t *cache_room(uint64_t pc, size_t size);
-/* What of the room was used. */
-void cache_keep(uint8_t *end);
+/* In the arena that room was found in: a fragment that is being made, and what is known about it. */
+struct fragment *cache_fragment(uint64_t pc);
+void cache_add(struct fragment *fragment);
+void *cache_notes(size_t size);
 struct fragment *cache_find(uint64_t pc);
+/* The thread goes on in the fragment. */
+void cache_enter(struct thread *thread, const struct fragment *fragment);
+/* Nobody finds the fragment any more; who is in it leaves it soon. */
+void fragment_close(struct fragment *fragment);
 /* Code in the range has changed or is gone: it is translated anew when it is reached again. */
 void cache_forget(uint64_t start, uint64_t end);
-void cache_add(struct fragment *fragment);
 /* The fragment whose code holds the address; NULL: none. */
 struct fragment *cache_holder(uint64_t at);
 struct exit *cache_exit(uint32_t number);
 uint32_t cache_exit_new(struct exit **ret);
+void exit_link(struct exit *exit, struct fragment *to);
+void exit_unlink(struct exit *exit);
+
+/* --- regions.c --- */
+struct region {
+	uint64_t start, end;
+	bool readable, writable, executable;
+	bool shared; /* somebody else may have a view that can be written */
+	bool anonymous; /* in no file */
+};
+/* The executable mapping that pc lies in; NULL: none. */
+const struct region *region_of(uint64_t pc);
+/* Copies code of one kind, stable or not, as far as it is there; gives the number of bytes. */
+size_t code_read(uint64_t pc, uint8_t *ret, size_t size);
+/* The mappings in the range have changed; executable: there may be code now. False: no code was or is there. */
+bool regions_change(uint64_t start, uint64_t end, bool executable);
 
 /* --- translate.c --- */
 /* The fragment that begins at pc; made when new. */
 struct fragment *translate(struct thread *thread, uint64_t pc);
-void exit_link(struct exit *exit, const struct fragment *to);
-/* Whoever comes to the fragment leaves the cache. */
-void fragment_close(const struct fragment *fragment);
 /*
  * The program's state at an address in the cache, given the processor's there: thread->regs and thread->pc become what
  * they would be in the program. False: the address is not in a fragment.
  */
 bool translate_back(struct thread *thread, uint64_t at);
 
+/* --- unstable.c --- */
+enum { UNSTABLE_BYTES = 64 };
+/* Code that may change at any moment, as it was when it was looked at: up to where a fragment of it must end. */
+struct unstable {
+	uint8_t bytes[UNSTABLE_BYTES];
+	uint32_t length; /* 0: no instruction that could be decoded */
+	bool flags_live; /* it may read flags that were set before */
+};
+bool region_is_unstable(const struct region *region);
+void unstable_look(const struct thread *thread, uint64_t pc, struct unstable *ret);
+/* The parts of a fragment that check; both give where the next part begins. */
+uint8_t *unstable_put_stale(struct fragment *fragment, const struct unstable *unstable,
+			    uint8_t *at);
+uint8_t *unstable_put_check(struct fragment *fragment, const struct unstable *unstable,
+			    uint8_t *at);
+/* As translate_back(), for those parts; false: elsewhere. */
+bool unstable_back(struct thread *thread, const struct fragment *fragment, const uint8_t *at);
+
 /* --- thread.c --- */
 struct thread *thread_create(void);
+/* The threads that may be in the engine or in the cache; NULL: the first. */
+struct thread *thread_next(const struct thread *thread);
+/* What the thread's tables know about targets of indirect branches. */
+void thread_target_add(struct thread *thread, const struct fragment *fragment);
+void thread_target_forget(struct thread *thread, uint64_t pc);
+void thread_targets_clear(struct thread *thread);
 /* All others are of the process that this one was forked from. */
 void threads_only(struct thread *thread);
 /* Whoever asks, even if gs is the program's again. */
@@ -180,26 +239,19 @@ long signal_alternate(struct thread *thread);
 _Noreturn void signal_return(struct thread *thread);
 /* Before the program goes on: delivers what waits. */
 void signal_check(struct thread *thread);
-struct sighand *signal_handlers_copy(const struct sighand *from);
+void signal_handlers_copy(struct thread *thread, const struct sighand *from);
 
 /* --- syscall.c --- */
 /* Does the program's system call: registers in, registers out. thread->pc is where it goes on. */
 void syscall_run(struct thread *thread, uint32_t length);
 
-/* --- regions.c --- */
-struct region {
-	uint64_t start, end;
-	bool readable, writable, executable;
-};
-/* The executable mapping that pc lies in; NULL: none. */
-const struct region *region_of(uint64_t pc);
-/* The mappings in the range have changed; executable: there may be code now. False: no code was or is there. */
-bool regions_change(uint64_t start, uint64_t end, bool executable);
-
 /* --- native.c --- */
 /* The thread goes on natively when it is resumed; false: it need not, thread->pc is where it goes on here. */
 bool native_go(struct thread *thread);
-/* A signal at pc in a thread that is native: true if that is where it left; then it is in the engine again. */
+/*
+ * A signal at pc in a thread that is native: true if that is where it left, or if it has not quite left, with its registers in
+ * the thread still. Then it is in the engine again.
+ */
 bool native_back(struct thread *thread, uint64_t pc);
 
 /* --- host.c --- */
@@ -207,6 +259,7 @@ bool native_back(struct thread *thread, uint64_t pc);
 int host_ask(const struct engine_request *request);
 /* Counts one more or one less that runs natively. */
 void host_left(enum engine_leave reason, int change);
+void host_count(enum engine_count count);
 
 /* --- main.c --- */
 extern struct engine_boot engine_boot;
@@ -226,6 +279,7 @@ long clone_thread(long number, long a, long b, long c, long d, long e);
 long program_syscall(struct thread *thread);
 extern const char program_syscall_begin[], program_syscall_insn[], program_syscall_done[];
 extern const char engine_resume_begin[], engine_resume_end[];
+extern const char engine_miss_end[]; /* of its part in which registers are as in an indirect branch */
 void signal_entry(void);
 void signal_restorer(void);
 void signal_resume(void);

@@ -54,6 +54,12 @@ static int answer_wait(struct engine_request *slot)
 	return answer;
 }
 
+void host_count(enum engine_count count)
+{
+	if (engine_boot.shared)
+		__atomic_add_fetch(&shared()->counts[count], 1, __ATOMIC_RELAXED);
+}
+
 int host_ask(const struct engine_request *request)
 {
 	struct engine_request *slot;

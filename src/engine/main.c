@@ -23,7 +23,7 @@ static void go_on(struct thread *thread)
 {
 	signal_check(thread);
 	engine_lock();
-	thread->next = (uint64_t)translate(thread, thread->pc)->entry;
+	cache_enter(thread, translate(thread, thread->pc));
 	engine_unlock();
 	signal_check(thread);
 }
@@ -40,12 +40,21 @@ static void on_direct(struct thread *thread, struct exit *exit)
 	thread->pc = exit->target;
 	fragment = translate(thread, exit->target);
 	exit_link(exit, fragment);
-	thread->next = (uint64_t)fragment->entry;
+	cache_enter(thread, fragment);
+}
+
+/* A fragment has found that its code has changed. Somebody else may have closed it already. */
+static void on_stale(const struct exit *exit)
+{
+	struct fragment *fragment = cache_holder((uint64_t)exit->stub);
+
+	fragment_close(fragment);
+	host_count(ENGINE_COUNT_STALE);
 }
 
 void engine_on_exit(struct thread *thread)
 {
-	struct exit *exit;
+	struct exit *exit, left;
 
 	engine_lock();
 	exit = cache_exit((uint32_t)thread->exit);
@@ -55,22 +64,17 @@ void engine_on_exit(struct thread *thread)
 		signal_check(thread);
 		return;
 	}
-	thread->pc = exit->target;
+	left = *exit;
+	thread->pc = left.target;
+	if (left.kind == EXIT_STALE)
+		on_stale(&left);
+	thread->entered = 0; /* the exit may be gone from here on */
 	engine_unlock();
-	if (exit->kind == EXIT_SYSCALL)
-		syscall_run(thread, exit->length);
-	else if (native_go(thread))
+	if (left.kind == EXIT_SYSCALL)
+		syscall_run(thread, left.length);
+	else if (left.kind == EXIT_FAULT && native_go(thread))
 		return;
 	go_on(thread);
-}
-
-static void table_put(struct thread *thread, const struct fragment *fragment)
-{
-	uint64_t at = fragment->pc & 0xffff;
-	uint8_t *memory = (uint8_t *)thread;
-
-	((uint64_t *)(memory + THREAD_PLACES))[at] = (uint64_t)fragment->indirect;
-	((uint64_t *)(memory + THREAD_TAGS))[at] = ~fragment->pc;
 }
 
 void engine_on_miss(struct thread *thread)
@@ -79,8 +83,9 @@ void engine_on_miss(struct thread *thread)
 
 	engine_lock();
 	fragment = translate(thread, thread->pc);
-	table_put(thread, fragment);
-	thread->next = (uint64_t)fragment->entry;
+	if (!fragment->closed)
+		thread_target_add(thread, fragment);
+	cache_enter(thread, fragment);
 	engine_unlock();
 	signal_check(thread);
 }

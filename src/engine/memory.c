@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The engine's own memory: pieces of large mappings, never given back. The caller holds the engine's lock. */
+/*
+ * The engine's own memory: pieces of large mappings, never given back. The caller holds the engine's lock. What grows with what
+ * the program does takes its memory from an arena's notes instead (cache.c), or from a list of its own.
+ */
 #include <linux/mman.h>
 
 #include "engine/engine.h"
 #include "engine/sys.h"
 
-enum { CHUNK = 1 << 20, ALIGNMENT = 16 };
+enum { CHUNK = 1 << 20, CODE_CHUNK = 1 << 16, ALIGNMENT = 16 };
 
 static uint8_t *chunk;
 static size_t left;
+static uint8_t *code;
+static size_t code_left;
 
 void *memory_map(size_t size)
 {
@@ -16,6 +21,22 @@ void *memory_map(size_t size)
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
 	return sys_failed(result) ? NULL : (void *)result;
+}
+
+uint8_t *memory_code(size_t size)
+{
+	long result;
+
+	if (size > code_left) {
+		result = sys_6(mmap, 0, CODE_CHUNK, PROT_READ | PROT_WRITE | PROT_EXEC,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (sys_failed(result))
+			engine_die("no memory for code");
+		code = (uint8_t *)result;
+		code_left = CODE_CHUNK;
+	}
+	code_left -= size;
+	return code + code_left;
 }
 
 void *memory_take(size_t size)

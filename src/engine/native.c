@@ -13,6 +13,7 @@
 enum {
 	VSYSCALL_TIME = 0x400, /* places in the page */
 	VSYSCALL_GETCPU = 0x800,
+	WAY_OUT_BYTES = 64,
 };
 
 #define VSYSCALL 0xffffffffff600000ull
@@ -27,7 +28,7 @@ static uint8_t *put_load_rax(uint8_t *at, uint64_t value)
 }
 
 /* All registers but rax and gs are the program's when this code is reached. */
-static uint8_t *put_leave(const struct thread *thread, uint8_t *at)
+static void put_leave(const struct thread *thread, uint8_t *at)
 {
 	static const uint8_t set_gs[] = { 0xf3, 0x48, 0x0f, 0xae, 0xd8 }; /* wrgsbase %rax */
 	static const uint8_t jump[] = { 0xff, 0x25, 0, 0, 0, 0 }; /* jmp *0(%rip) */
@@ -40,7 +41,6 @@ static uint8_t *put_leave(const struct thread *thread, uint8_t *at)
 		*at++ = jump[i];
 	for (int i = 0; i < 8; i++)
 		*at++ = (uint8_t)(thread->pc >> i * 8);
-	return at;
 }
 
 static bool vsyscall_number(uint64_t pc, long *ret)
@@ -76,16 +76,19 @@ static bool vsyscall_run(struct thread *thread)
 
 static enum engine_leave reason(uint64_t pc)
 {
-	const struct region *region = region_of(pc);
+	return region_of(pc) ? ENGINE_LEAVE_INSTRUCTION : ENGINE_LEAVE_NOWHERE;
+}
 
-	if (!region)
-		return ENGINE_LEAVE_NOWHERE;
-	return region->writable ? ENGINE_LEAVE_WRITABLE : ENGINE_LEAVE_INSTRUCTION;
+/* In the engine or on the way out: the registers are in the thread still. */
+static bool is_leaving(const struct thread *thread, uint64_t rip)
+{
+	return rip - engine_boot.image_start < engine_boot.image_size ||
+	       rip - (uint64_t)thread->way_out < WAY_OUT_BYTES;
 }
 
 bool native_back(struct thread *thread, uint64_t pc)
 {
-	if (pc != thread->pc)
+	if (pc != thread->pc && !is_leaving(thread, pc))
 		return false;
 	__asm__ volatile("wrgsbase %0" : : "r"(thread) : "memory");
 	thread->native = 0;
@@ -95,21 +98,16 @@ bool native_back(struct thread *thread, uint64_t pc)
 
 bool native_go(struct thread *thread)
 {
-	uint8_t *room;
-
 	if (vsyscall_run(thread))
 		return false;
 	engine_lock();
 	thread->leave = reason(thread->pc);
 	host_left(thread->leave, 1);
-	room = cache_room(thread->pc, 64);
-	if (!room)
-		room = cache_room((uint64_t)native_go, 64);
-	if (!room)
-		engine_die("no room to leave");
-	cache_keep(put_leave(thread, room));
+	if (!thread->way_out)
+		thread->way_out = memory_code(WAY_OUT_BYTES);
 	engine_unlock();
-	thread->next = (uint64_t)room;
+	put_leave(thread, thread->way_out);
+	thread->next = (uint64_t)thread->way_out;
 	thread->native = 1;
 	return true;
 }

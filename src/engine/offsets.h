@@ -40,4 +40,7 @@
 /* Targets of indirect branches: two tables of 64 K words each, by the low 16 bits of the target. */
 #define THREAD_TAGS 0x1000 /* complement of the target, or 0 */
 #define THREAD_PLACES 0x81000 /* where it is in the cache */
-#define THREAD_BYTES 0x101000
+/* The same once more, by another index (dispatch.S, second_index): a target that another one has displaced above is found here. */
+#define THREAD_TAGS2 0x101000
+#define THREAD_PLACES2 0x181000
+#define THREAD_BYTES 0x201000

@@ -36,7 +36,14 @@ static uint64_t number(const char **at)
 	}
 }
 
-/* "START-END rwxp ..." */
+static const char *word_behind(const char *at)
+{
+	while (*at && *at != ' ')
+		at++;
+	return at + (*at == ' ');
+}
+
+/* "START-END rwxp OFFSET DEVICE INODE ..." */
 static void line_take(const struct reader *reader)
 {
 	const char *at = reader->line;
@@ -49,6 +56,10 @@ static void line_take(const struct reader *reader)
 	region.readable = at[0] == 'r';
 	region.writable = at[0] && at[1] == 'w';
 	region.executable = at[0] && at[1] && at[2] == 'x';
+	region.shared = region.executable && at[3] == 's';
+	for (int i = 0; i < 3; i++) /* protection, offset, device */
+		at = word_behind(at);
+	region.anonymous = at[0] == '0' && at[1] == ' ';
 	if (region.executable && region_count < REGIONS_MAX)
 		regions[region_count++] = region;
 }
@@ -111,4 +122,26 @@ const struct region *region_of(uint64_t pc)
 			return &regions[middle];
 	}
 	return NULL;
+}
+
+/* Neighbouring mappings hold one piece of code, unless one can change and the other cannot. */
+size_t code_read(uint64_t pc, uint8_t *ret, size_t size)
+{
+	const struct region *region = region_of(pc);
+	uint64_t end = pc;
+
+	while (region && region->readable && end - pc < size) {
+		const struct region *next = region + 1;
+
+		end = region->end;
+		region = next < regions + region_count && next->start == end &&
+					 region_is_unstable(next) == region_is_unstable(region)
+				 ? next
+				 : NULL;
+	}
+	if (end - pc < size)
+		size = end - pc;
+	for (size_t i = 0; i < size; i++)
+		ret[i] = ((const volatile uint8_t *)pc)[i];
+	return size;
 }

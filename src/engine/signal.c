@@ -87,12 +87,12 @@ void signal_start(struct thread *thread)
 	sys_2(sigaltstack, &stack, 0);
 }
 
-struct sighand *signal_handlers_copy(const struct sighand *from)
+void signal_handlers_copy(struct thread *thread, const struct sighand *from)
 {
-	struct sighand *copy = memory_take(sizeof(*copy));
-
-	*copy = *from;
-	return copy;
+	if (!thread->handlers)
+		thread->handlers = memory_take(sizeof(*thread->handlers));
+	*thread->handlers = *from;
+	thread->sighand = thread->handlers;
 }
 
 /* --- What the program asks for ------------------------------------------------------------------------ */
@@ -332,6 +332,36 @@ static void hold(struct thread *thread, int number, const siginfo_t *info, struc
 	copy_bytes(&context->uc_sigmask, &all, sizeof(all));
 }
 
+static bool is_between(uint64_t rip, const void *begin, const void *end)
+{
+	return rip >= (uint64_t)begin && rip < (uint64_t)end;
+}
+
+/* The program's registers, of a thread that was interrupted in the cache or on its edge. False: it was elsewhere. */
+static bool registers_find(struct thread *thread, const struct sigcontext *context)
+{
+	uint64_t target = thread->pc;
+	bool found;
+
+	if (is_between(context->rip, engine_miss, engine_miss_end)) {
+		registers_take(thread, context);
+		thread->pc = target;
+		thread->regs[RCX] = thread->spill[0];
+		thread->regs[RDX] = thread->spill[1];
+		return true;
+	}
+	if (context->rip - engine_boot.image_start < engine_boot.image_size)
+		return false; /* it may hold the lock */
+	engine_lock();
+	found = cache_holder(context->rip) != NULL;
+	if (found) {
+		registers_take(thread, context);
+		translate_back(thread, context->rip);
+	}
+	engine_unlock();
+	return found;
+}
+
 void signal_arrive(int number, void *info_given, void *context_given)
 {
 	struct ucontext *context = context_given;
@@ -342,7 +372,8 @@ void signal_arrive(int number, void *info_given, void *context_given)
 	thread = thread_current();
 	copy_bytes(&mask, &context->uc_sigmask, sizeof(mask));
 	if (thread->native && native_back(thread, rip)) {
-		registers_take(thread, &context->uc_mcontext);
+		if (rip == thread->pc)
+			registers_take(thread, &context->uc_mcontext);
 		deliver(thread, number, info, context, mask);
 		return;
 	}
@@ -357,7 +388,7 @@ void signal_arrive(int number, void *info_given, void *context_given)
 		deliver(thread, number, info, context, thread->mask);
 		return;
 	}
-	if (rip >= (uint64_t)engine_resume_begin && rip < (uint64_t)engine_resume_end) {
+	if (is_between(rip, engine_resume_begin, engine_resume_end)) {
 		deliver(thread, number, info, context, mask);
 		return;
 	}
@@ -368,9 +399,7 @@ void signal_arrive(int number, void *info_given, void *context_given)
 		hold(thread, number, info, context, mask);
 		return;
 	}
-	if (cache_holder(rip)) {
-		registers_take(thread, &context->uc_mcontext);
-		translate_back(thread, rip);
+	if (registers_find(thread, &context->uc_mcontext)) {
 		deliver(thread, number, info, context, mask);
 		return;
 	}

@@ -39,7 +39,7 @@ static struct thread *child_prepare(const struct thread *parent, uint64_t flags,
 	child->gs = parent->gs;
 	child->sighand = parent->sighand;
 	if (!(flags & CLONE_SIGHAND))
-		child->sighand = signal_handlers_copy(parent->sighand);
+		signal_handlers_copy(child, parent->sighand);
 	return child;
 }
 
@@ -192,11 +192,27 @@ static long on_mapping(struct thread *thread)
 	bool executable = number != __NR_munmap && number != __NR_mremap && regs[RDX] & PROT_EXEC;
 	long result = pass(thread);
 
-	if (sys_failed(result) || result == PROGRAM_RESTART)
-		return result;
+	if (result == PROGRAM_RESTART || (sys_failed(result) && number != __NR_mprotect))
+		return result; /* but an mprotect that has failed may have done a part */
 	range_changed(number == __NR_mmap ? (uint64_t)result : regs[RDI], regs[RSI], executable);
 	if (number == __NR_mremap) /* it may have moved code */
 		range_changed((uint64_t)result, regs[RDX], true);
+	return result;
+}
+
+/* Memory that is discarded reads as 0 afterwards, or as the file has it, even where it cannot be written. */
+static long on_advice(struct thread *thread)
+{
+	const uint64_t *regs = thread->regs;
+	long result = pass(thread);
+
+	switch (regs[RDX]) {
+	case MADV_DONTNEED:
+	case MADV_DONTNEED_LOCKED:
+	case MADV_FREE:
+	case MADV_REMOVE:
+		range_changed(regs[RDI], regs[RSI], false);
+	}
 	return result;
 }
 
@@ -256,6 +272,9 @@ void syscall_run(struct thread *thread, uint32_t length)
 	case __NR_pkey_mprotect:
 	case __NR_mremap:
 		result = on_mapping(thread);
+		break;
+	case __NR_madvise:
+		result = on_advice(thread);
 		break;
 	case __NR_shmat:
 	case __NR_shmdt:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Threads of the program as the engine sees them, and the lock that they share. */
 #include <linux/futex.h>
+#include <linux/mman.h>
 
 #include "engine/engine.h"
 #include "engine/sys.h"
@@ -39,20 +40,19 @@ static struct thread *thread_reuse(void)
 
 struct thread *thread_create(void)
 {
-	struct thread *thread = thread_reuse(), *older;
+	struct thread *thread = thread_reuse(), before = {};
 	uint8_t *memory;
 
 	if (thread) {
-		older = thread->older;
+		before = *thread;
 		memory = (uint8_t *)thread;
-		for (size_t i = 0; i < 2 * 65536; i++)
-			((uint64_t *)(memory + THREAD_TAGS))[i] = 0;
+		thread_targets_clear(thread);
 	} else {
 		memory = memory_map(THREAD_BYTES + ENGINE_STACK_SIZE);
 		if (!memory)
 			engine_die("no memory for a thread");
 		thread = (struct thread *)memory;
-		older = newest;
+		before.older = newest;
 		newest = thread;
 	}
 	*thread = (struct thread){
@@ -61,10 +61,70 @@ struct thread *thread_create(void)
 		.on_miss = (uint64_t)engine_miss,
 		.self = (uint64_t)thread,
 		.fs_engine = (uint64_t)thread->canary,
-		.older = older,
+		.older = before.older,
+		.signal_stack = before.signal_stack,
+		.handlers = before.handlers,
+		.way_out = before.way_out,
 	};
 	return thread;
 }
+
+struct thread *thread_next(const struct thread *thread)
+{
+	struct thread *next = thread ? thread->older : newest;
+
+	while (next && (next->dead || next->native))
+		next = next->older;
+	return next;
+}
+
+/* --- Targets of indirect branches ------------------------------------------------------------------- */
+
+static uint64_t *table(struct thread *thread, size_t offset)
+{
+	return (uint64_t *)((uint8_t *)thread + offset);
+}
+
+static size_t index_first(uint64_t pc)
+{
+	return pc & 0xffff;
+}
+
+static size_t index_second(uint64_t pc)
+{
+	return (pc + 729 * (pc >> 16 & 0xff)) & 0xffff;
+}
+
+void thread_target_add(struct thread *thread, const struct fragment *fragment)
+{
+	uint64_t pc = fragment->pc, place = (uint64_t)fragment->indirect;
+
+	table(thread, THREAD_PLACES)[index_first(pc)] = place;
+	table(thread, THREAD_TAGS)[index_first(pc)] = ~pc;
+	table(thread, THREAD_PLACES2)[index_second(pc)] = place;
+	table(thread, THREAD_TAGS2)[index_second(pc)] = ~pc;
+}
+
+/* The thread may be in the cache and about to use the place: that stays. */
+void thread_target_forget(struct thread *thread, uint64_t pc)
+{
+	uint64_t *first = &table(thread, THREAD_TAGS)[index_first(pc)];
+	uint64_t *second = &table(thread, THREAD_TAGS2)[index_second(pc)];
+
+	if (*first == ~pc)
+		__atomic_store_n(first, 0, __ATOMIC_RELEASE);
+	if (*second == ~pc)
+		__atomic_store_n(second, 0, __ATOMIC_RELEASE);
+}
+
+/* Tags only, for the same reason. Pages that are given back read as 0. */
+void thread_targets_clear(struct thread *thread)
+{
+	sys_3(madvise, table(thread, THREAD_TAGS), THREAD_PLACES - THREAD_TAGS, MADV_DONTNEED);
+	sys_3(madvise, table(thread, THREAD_TAGS2), THREAD_PLACES2 - THREAD_TAGS2, MADV_DONTNEED);
+}
+
+/* --- Who is who -------------------------------------------------------------------------------------- */
 
 struct thread *thread_current(void)
 {

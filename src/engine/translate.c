@@ -44,6 +44,7 @@ struct work {
 	ZydisDecodedInstruction insn;
 	bool ended;
 	uint64_t follow; /* where the fragment goes on; 0: there it ends */
+	uint64_t stop; /* unstable code ends here; 0: the code is stable */
 	unsigned piece; /* of the fragment */
 	unsigned instructions;
 	/* Translating back: nothing is written; the last state before the address wanted is kept. */
@@ -93,18 +94,22 @@ static bool decode(struct work *work, const uint8_t *code, size_t size)
 /* Copies the program's code, as far as it is there. Translating back, what was there when it was translated. */
 static size_t code_copy(const struct work *work, uint8_t *ret, size_t size)
 {
-	const struct piece *piece = &work->fragment->pieces[work->piece];
-	uint64_t end = piece->pc + piece->length;
+	const struct fragment *fragment = work->fragment;
+	const struct piece *piece = &fragment->pieces[work->piece];
+	const volatile uint8_t *from = (const volatile uint8_t *)work->pc;
+	uint64_t end = work->back ? piece->pc + piece->length : work->stop;
 
-	if (!work->back) {
-		const struct region *region = region_of(work->pc);
-
-		end = region && region->readable ? region->end : work->pc;
+	if (!work->back && !work->stop)
+		return code_read(work->pc, ret, size);
+	if (fragment->bytes) {
+		from = fragment->bytes + (work->pc - piece->pc);
+		for (unsigned i = 0; i < work->piece; i++)
+			from += fragment->pieces[i].length;
 	}
 	if (end - work->pc < size)
 		size = end - work->pc;
 	for (size_t i = 0; i < size; i++)
-		ret[i] = ((const volatile uint8_t *)work->pc)[i];
+		ret[i] = from[i];
 	return size;
 }
 
@@ -216,14 +221,14 @@ static bool is_followed(const struct work *work, uint64_t pc)
 
 	if (work->back)
 		return work->piece + 1 < fragment->piece_count;
-	if (work->piece + 1 == PIECES_MAX || work->instructions > INSTRUCTIONS_MAX / 2 ||
-	    cache_find(pc))
+	if (work->stop || work->piece + 1 == PIECES_MAX ||
+	    work->instructions > INSTRUCTIONS_MAX / 2 || cache_find(pc))
 		return false;
 	for (unsigned i = 0; i <= work->piece; i++)
 		if (fragment->pieces[i].pc == pc)
 			return false;
 	region = region_of(pc);
-	return region && !region->writable && region->readable &&
+	return region && !region_is_unstable(region) && region->readable &&
 	       (pc > work->pc ? pc - work->pc : work->pc - pc) < PIECES_REACH;
 }
 
@@ -489,21 +494,13 @@ static void fault_put(struct work *work)
 	work->ended = true;
 }
 
-/* Code that can be written at any moment is not copied: the copy might be of yesterday. */
-static bool is_stable(const struct work *work)
-{
-	const struct region *region = region_of(work->pc);
-
-	return region && !region->writable;
-}
-
 /* Instructions up to one that goes elsewhere. */
 static void piece_put(struct work *work)
 {
 	uint8_t code[INSTRUCTIONS_MAX + 16];
 	size_t size = 0, at = 0;
 
-	while (!work->ended && work->instructions < INSTRUCTIONS_MAX) {
+	while (!work->ended && work->instructions < INSTRUCTIONS_MAX && work->pc != work->stop) {
 		uint8_t *before = work->at;
 
 		mark(work, work->pc, UNDO_NONE);
@@ -524,12 +521,20 @@ static void piece_put(struct work *work)
 		put_jump(work, work->pc, EXIT_DIRECT);
 }
 
+/* Unstable code that could be decoded has an end. */
+static bool is_there(const struct work *work)
+{
+	const struct region *region = region_of(work->pc);
+
+	return region && (work->stop || !region_is_unstable(region));
+}
+
 static long pieces_put(void *context, void *unused)
 {
 	struct work *work = context;
 	struct fragment *fragment = work->fragment;
 
-	if (!work->back && !is_stable(work)) {
+	if (!work->back && !is_there(work)) {
 		fragment->pieces[0] = (struct piece){ .pc = work->pc };
 		fragment->piece_count = 1;
 		fault_put(work);
@@ -567,6 +572,7 @@ static uint32_t stub_put(struct work *work, unsigned index)
 	exit->kind = work->exits[index].kind;
 	exit->length = work->exits[index].length;
 	exit->patch = exit->kind == EXIT_DIRECT ? patch : NULL;
+	exit->stub = work->at;
 	put_bytes(work, store, sizeof(store));
 	put32(work, THREAD_EXIT);
 	put32(work, number);
@@ -586,27 +592,61 @@ static void constants_put(struct work *work)
 	}
 }
 
+/* Of code that may be another when it is translated back. */
+static void bytes_keep(struct fragment *fragment)
+{
+	const uint8_t *from = fragment->bytes;
+	size_t size = 0, at = 0;
+	uint8_t *bytes;
+
+	for (unsigned i = 0; i < fragment->piece_count; i++)
+		size += fragment->pieces[i].length;
+	fragment->bytes = bytes = cache_notes(size);
+	for (unsigned i = 0; i < fragment->piece_count; i++) {
+		const struct piece *piece = &fragment->pieces[i];
+
+		for (uint32_t j = 0; j < piece->length; j++, at++)
+			bytes[at] = from ? from[at] : ((const uint8_t *)piece->pc)[j];
+	}
+}
+
 static struct fragment *fragment_make(struct thread *thread, uint64_t pc)
 {
+	const struct region *region = region_of(pc);
 	struct work work = { .thread = thread, .pc = pc };
+	struct unstable unstable = {};
 	uint8_t *room = cache_room(pc, ROOM);
+	struct fragment *fragment;
 
 	if (!room)
 		engine_die("no room for translated code");
 	work.at = (uint8_t *)(((uintptr_t)room + 15) & ~(uintptr_t)15);
-	work.fragment = memory_take(sizeof(*work.fragment));
-	work.fragment->pc = pc;
-	work.fragment->indirect = work.at;
+	work.fragment = fragment = cache_fragment(pc);
+	fragment->start = work.at;
+	if (region && region_is_unstable(region))
+		unstable_look(thread, pc, &unstable);
+	if (unstable.length) {
+		work.stop = pc + unstable.length;
+		fragment->bytes = unstable.bytes;
+		work.at = unstable_put_stale(fragment, &unstable, work.at);
+	}
+	fragment->indirect = work.at;
 	entry_put(&work);
-	work.fragment->entry = work.at;
+	fragment->entry = work.at;
+	if (unstable.length)
+		work.at = unstable_put_check(fragment, &unstable, work.at);
+	fragment->body = work.at;
 	guarded_call(pieces_put, &work, NULL);
 	for (unsigned i = 0; i < work.exit_count; i++)
 		stub_put(&work, i);
 	constants_put(&work);
-	work.fragment->end = work.at;
-	cache_keep(work.at);
-	cache_add(work.fragment);
-	return work.fragment;
+	fragment->end = work.at;
+	cache_add(fragment);
+	if (region && (region_is_unstable(region) || region->anonymous))
+		bytes_keep(fragment);
+	if (region && region_is_unstable(region) && !unstable.length)
+		fragment_close(fragment); /* for this once: it may be code the next time */
+	return fragment;
 }
 
 struct fragment *translate(struct thread *thread, uint64_t pc)
@@ -614,38 +654,6 @@ struct fragment *translate(struct thread *thread, uint64_t pc)
 	struct fragment *fragment = cache_find(pc);
 
 	return fragment ? fragment : fragment_make(thread, pc);
-}
-
-void exit_link(struct exit *exit, const struct fragment *to)
-{
-	int64_t distance;
-
-	if (!exit->patch)
-		return;
-	distance = to->entry - (exit->patch + 4);
-	if (distance == (int32_t)distance)
-		write32(exit->patch, (uint64_t)distance);
-}
-
-/* The first instruction of the block becomes a jump to a stub; when code is there again, it leads to that. */
-void fragment_close(const struct fragment *fragment)
-{
-	struct work work = { .pc = fragment->pc };
-	uint8_t *room = cache_room(fragment->pc, ROOM), jump[8];
-	struct exit *exit;
-	uint32_t number;
-
-	if (!room)
-		engine_die("no room for translated code");
-	work.at = room;
-	work.exits[0].patch = jump + 1;
-	work.exits[0].target = fragment->pc;
-	number = stub_put(&work, 0);
-	exit = cache_exit(number);
-	exit->patch = fragment->entry + 1;
-	cache_keep(work.at);
-	write32(fragment->entry + 1, (uint64_t)(room - (fragment->entry + 5)));
-	__atomic_store_n(fragment->entry, 0xe9, __ATOMIC_RELEASE);
 }
 
 /* In a stub everything is as at the exit's target. */
@@ -670,10 +678,14 @@ bool translate_back(struct thread *thread, uint64_t at)
 
 	if (!fragment)
 		return false;
+	if (fragment->checked && unstable_back(thread, fragment, work.wanted))
+		return true;
 	work.fragment = fragment;
 	work.pc = fragment->pc;
+	work.stop = fragment->checked ? fragment->pc + fragment->pieces[0].length : 0;
 	work.at = fragment->indirect;
 	entry_put(&work);
+	work.at = fragment->body;
 	guarded_call(pieces_put, &work, NULL);
 	stubs_back(&work);
 	thread->pc = work.state_pc;

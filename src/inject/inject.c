@@ -65,6 +65,7 @@ struct inject {
 	uint64_t address;
 	enum engine_tool tool;
 	unsigned flags;
+	uint64_t cache_bytes;
 	uint64_t session;
 	unsigned filters; /* seccomp filters that we have ourselves */
 	int memory; /* of the shared memory */
@@ -195,6 +196,11 @@ void inject_destroy(struct inject *inject)
 	close_fd(&inject->memory);
 	image_destroy(inject->image);
 	free(inject);
+}
+
+void inject_cache_limit(struct inject *inject, uint64_t bytes)
+{
+	inject->cache_bytes = bytes;
 }
 
 struct engine_shared *inject_shared(const struct inject *inject)
@@ -415,6 +421,7 @@ static int boot_write(struct remote *remote, const struct inject *inject, uint64
 		.host_pid = (uint64_t)getpid(),
 		.tool = inject->tool,
 		.flags = inject->flags,
+		.cache_bytes = inject->cache_bytes,
 		.session = inject->session,
 		.registers = registers_convert(&remote->registers),
 		.shared_size = inject->shared_size,

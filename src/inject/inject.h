@@ -26,6 +26,9 @@ int inject_create(enum engine_tool tool, unsigned flags, struct inject **ret);
 void inject_destroy(struct inject *inject);
 DEFINE_AUTO(struct inject, inject_destroy)
 
+/* How much translated code an engine keeps, in bytes; 0: its own limit. */
+void inject_cache_limit(struct inject *inject, uint64_t bytes);
+
 struct engine_shared *inject_shared(const struct inject *inject);
 /* Of the memory that is shared: with slots (wire/stream.h) if the tool records. */
 uint64_t inject_shared_size(const struct inject *inject);

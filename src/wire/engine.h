@@ -53,6 +53,7 @@ struct engine_boot {
 	wire_u64 session; /* a random number: by it the host knows a process that it has taken */
 	struct engine_registers registers; /* where the program goes on */
 	wire_u64 shared_size; /* ENGINE_SHARED_SIZE, or more: then tools record (wire/stream.h) */
+	wire_u64 cache_bytes; /* limit of the code cache; 0: the engine's own */
 };
 
 /* Columns: name, text, what a person reads. */
@@ -102,7 +103,6 @@ struct engine_request {
 
 /* Why a thread goes on natively. Columns: name, word in summaries, what a person reads after "left the engine: ". */
 #define ENGINE_LEAVES(X)                                                                           \
-	X(WRITABLE, "writable", "threads, for code in memory that can be written")                 \
 	X(INSTRUCTION, "instruction", "threads, for an instruction that cannot be copied")         \
 	X(NOWHERE, "nowhere", "threads, for a jump to where no code is")                           \
 	X(FILTER, "filter", "processes, for a filter of system calls (seccomp)")                   \
@@ -116,15 +116,28 @@ enum engine_leave {
 		ENGINE_LEAVES_END
 };
 
+/* What engines count. Columns: name, what a person reads. */
+#define ENGINE_COUNTS(X)                                                                           \
+	X(EVICTIONS, "parts of code caches were given up")                                         \
+	X(STALE, "pieces of translated code were found to be out of date")
+
+enum engine_count {
+#define X(name, text) ENGINE_COUNT_##name,
+	ENGINE_COUNTS(X)
+#undef X
+		ENGINE_COUNTS_END
+};
+
 /* At the start of the shared memory. */
 struct engine_shared {
 	wire_u32 bell; /* futex: grows with each request; the host sleeps on it */
 	wire_u32 closed; /* the host takes no more requests */
 	wire_u32 left[ENGINE_LEAVES_END]; /* written by engines; by enum engine_leave */
-	wire_u32 reserved[14 - ENGINE_LEAVES_END];
+	wire_u32 counts[ENGINE_COUNTS_END]; /* by enum engine_count, of all processes */
+	wire_u32 reserved[14 - ENGINE_LEAVES_END - ENGINE_COUNTS_END];
 	struct engine_request requests[ENGINE_REQUESTS];
 };
 
 _Static_assert(sizeof(struct engine_request) == 64, "wire");
-_Static_assert(sizeof(struct engine_boot) == 9 * 8 + 20 * 8 + 8, "read by assembly");
+_Static_assert(sizeof(struct engine_boot) == 9 * 8 + 20 * 8 + 2 * 8, "read by assembly");
 _Static_assert(sizeof(struct engine_shared) == 64 + 64 * ENGINE_REQUESTS, "wire");
