@@ -33,14 +33,11 @@ struct blocks {
 	struct sampler *sampler;
 	struct loadmap *loadmap;
 	struct map by_key; /* hash of the key of an instruction to serial; the newest translation */
-	ARRAY(struct translation) all; /* serial - first_serial */
+	ARRAY(struct translation *) all; /* serial - first_serial */
 	uint64_t budget_at; /* when budget_left was right */
 	uint64_t budget_left;
 	uint32_t first_serial;
 	uint32_t kept_from; /* serials below are of the time before the maps were emptied */
-	struct map
-		kernel_bytes; /* address / 8 to the eight bytes there, those known by kernel_known */
-	struct map kernel_known; /* address / 8 to a bit per byte */
 };
 
 /* Where code comes from. */
@@ -83,10 +80,33 @@ void blocks_create(struct sampler *sampler, struct loadmap *loadmap, struct bloc
 	*ret = blocks;
 }
 
-static void translation_deinit(struct translation *translation)
+/* Without the operations that the block does not have. */
+static struct translation *translation_create(const struct block_key *key, uint32_t serial,
+					      const struct uop_block *block)
 {
-	free(translation->block);
-	free(translation->locations);
+	size_t size = offsetof(struct uop_block, uops) + block->count * sizeof(struct uop);
+	struct translation *translation = mem_alloc(offsetof(struct translation, block) + size);
+
+	translation->key = *key;
+	translation->serial = serial;
+	translation->follower = 0;
+	translation->notes = NULL;
+	memcpy(&translation->block, block, size);
+	return translation;
+}
+
+static void translation_destroy(struct translation *translation)
+{
+	free(translation->notes);
+	free(translation);
+}
+
+struct translation_note *blocks_note(struct translation *translation, uint32_t number)
+{
+	if (!translation->notes)
+		translation->notes = mem_zalloc((translation->block.instructions + 1u) *
+						sizeof(*translation->notes));
+	return &translation->notes[number];
 }
 
 void blocks_destroy(struct blocks *blocks)
@@ -94,7 +114,7 @@ void blocks_destroy(struct blocks *blocks)
 	if (!blocks)
 		return;
 	array_each(&blocks->all, translation)
-		translation_deinit(translation);
+		translation_destroy(*translation);
 	array_deinit(&blocks->all);
 	map_deinit(&blocks->by_key);
 	free(blocks);
@@ -104,7 +124,7 @@ struct translation *blocks_get(const struct blocks *blocks, uint32_t serial)
 {
 	if (serial < blocks->first_serial || serial - blocks->first_serial >= blocks->all.count)
 		return NULL;
-	return &blocks->all.items[serial - blocks->first_serial];
+	return blocks->all.items[serial - blocks->first_serial];
 }
 
 static uint64_t key_hash(const struct block_key *key)
@@ -117,7 +137,7 @@ static struct translation *find(const struct blocks *blocks, const struct block_
 	const uint64_t *serial = map_find(&blocks->by_key, key_hash(key));
 	struct translation *found = serial ? blocks_get(blocks, (uint32_t)*serial) : NULL;
 
-	if (!found || key->address - found->key.address > found->block->length ||
+	if (!found || key->address - found->key.address > found->block.length ||
 	    found->key.module != key->module)
 		return NULL;
 	return found;
@@ -126,7 +146,7 @@ static struct translation *find(const struct blocks *blocks, const struct block_
 /* The kernel knows the block by each of its instructions. */
 static void index_add(struct blocks *blocks, const struct translation *translation)
 {
-	const struct uop_block *block = translation->block;
+	const struct uop_block *block = &translation->block;
 	struct block_key key = translation->key;
 
 	for (unsigned i = 0; i < block->count; i++) {
@@ -144,7 +164,7 @@ static int start_over(struct blocks *blocks)
 
 	log_debug("translations fill the kernel's maps: starting over");
 	for (uint32_t i = 0; i < dropped; i++)
-		translation_deinit(&blocks->all.items[i]);
+		translation_destroy(blocks->all.items[i]);
 	memmove(blocks->all.items, blocks->all.items + dropped,
 		(blocks->all.count - dropped) * sizeof(*blocks->all.items));
 	blocks->all.count -= dropped;
@@ -152,15 +172,6 @@ static int start_over(struct blocks *blocks)
 	blocks->kept_from = blocks->first_serial + (uint32_t)blocks->all.count;
 	map_clear(&blocks->by_key);
 	return sampler_forget_blocks(blocks->sampler);
-}
-
-static struct uop_block *block_copy(const struct uop_block *block)
-{
-	size_t size = offsetof(struct uop_block, uops) + block->count * sizeof(struct uop);
-	struct uop_block *copy = mem_alloc(size);
-
-	memcpy(copy, block, size);
-	return copy;
 }
 
 static int publish(struct blocks *blocks, const struct block_key *key,
@@ -177,13 +188,8 @@ static int publish(struct blocks *blocks, const struct block_key *key,
 	}
 	if (err)
 		return err;
-	translation = array_push(&blocks->all);
-	*translation = (struct translation){
-		.key = *key,
-		.serial = serial,
-		.locations = mem_zalloc((block->instructions + 1u) * sizeof(uint32_t)),
-		.block = block_copy(block),
-	};
+	translation = translation_create(key, serial, block);
+	*array_push(&blocks->all) = translation;
 	index_add(blocks, translation);
 	return 0;
 }
@@ -271,7 +277,7 @@ static int translate(struct blocks *blocks, const struct source *source, uint64_
 	size_t size;
 
 	if (known && !(asked && source->wanted->stale)) {
-		successors_add(known->block, agenda);
+		successors_add(&known->block, agenda);
 		return 0;
 	}
 	size = source_read(source, address, code);

@@ -14,11 +14,21 @@
 #include "capture/kernel/sampler.h"
 #include "ingest/loadmap.h"
 
+enum { NOTE_SITES = 7 };
+
+/* What the user of a translation remembers of an instruction; 0 for what is not known. */
+struct translation_note {
+	uint32_t location;
+	uint32_t sites[NOTE_SITES];
+};
+
 struct translation {
 	struct block_key key;
 	uint32_t serial;
-	uint32_t *locations; /* of the instructions, by their number; 0 until asked for. The user's to fill. */
-	struct uop_block *block; /* uops[] has only as many as count says */
+	uint32_t follower; /* serial of the block that was run next the last time. The user's; may be anything. */
+	struct translation_note
+		*notes; /* of the instructions, by their number; NULL until asked for */
+	struct uop_block block; /* uops[] has only as many as count says */
 };
 
 struct blocks;
@@ -30,6 +40,8 @@ DEFINE_AUTO(struct blocks, blocks_destroy)
 int blocks_want(struct blocks *blocks, const struct run_wanted *wanted);
 /* NULL: there is none, or it was dropped long ago. */
 struct translation *blocks_get(const struct blocks *blocks, uint32_t serial);
+/* Note number `number` of the translation. */
+struct translation_note *blocks_note(struct translation *translation, uint32_t number);
 
 /* The number of a module with a file in keys of blocks, and back. */
 uint32_t blocks_module_number(struct module_id module);

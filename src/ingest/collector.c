@@ -207,17 +207,30 @@ static int record_apply(struct collector *collector, const void *data)
 	}
 }
 
+/* The record at a place of the queue, which is then that of the next one; NULL: there are no more. */
+static const struct sample_record *queue_take(struct collector *collector, size_t *at)
+{
+	const char *record = collector->queue.text + *at + sizeof(size_t);
+	size_t size;
+
+	if (*at >= collector->queue.length)
+		return NULL;
+	memcpy(&size, collector->queue.text + *at, sizeof(size));
+	*at += sizeof(size) + ((size + 7) & ~(size_t)7);
+	return (const struct sample_record *)record;
+}
+
 static int queue_apply(struct collector *collector)
 {
 	size_t at = 0;
+	const struct sample_record *record = queue_take(collector, &at), *next;
 	int err = 0;
 
-	while (at < collector->queue.length && !err) {
-		size_t size;
-
-		memcpy(&size, collector->queue.text + at, sizeof(size));
-		err = record_apply(collector, collector->queue.text + at + sizeof(size));
-		at += sizeof(size) + ((size + 7) & ~(size_t)7);
+	for (; record && !err; record = next) {
+		next = queue_take(collector, &at);
+		if (next && next->kind == RECORD_RUN)
+			values_expect(collector->values, (const struct run_record *)next);
+		err = record_apply(collector, record);
 	}
 	collector->queue.length = 0;
 	return err;
@@ -568,9 +581,7 @@ static int values_start(struct collector *collector)
 {
 	const struct collector_values *wanted = &collector->options->values;
 	struct values_options options = {
-		.capture = wanted->capture,
-		.list = wanted->list,
-		.max_sites = wanted->max_sites,
+		.sites = { wanted->capture, wanted->list, wanted->max_sites },
 		.pointers = collector->pointers,
 	};
 

@@ -26,6 +26,9 @@ enum {
 	STEPS_MAX = 2 * RUN_LENGTH_MAX + 8, /* instructions and entries */
 	FRAMES_MAX = RUN_CALLERS + RUN_LENGTH_MAX,
 	GOALS = 3,
+	LINE = 64, /* bytes of a cache line */
+	LINE_NOTES = LINE / sizeof(struct translation_note),
+	FETCHED_LINES = 4, /* of a block's operations: most blocks have no more */
 };
 
 struct overlay_word {
@@ -50,7 +53,9 @@ struct replay {
 	bool broken; /* the log and the run do not fit */
 	struct overlay_word overlay[OVERLAY_MAX];
 	size_t overlay_count;
+	uint64_t stored; /* which words may be in the overlay, by bits of their addresses */
 	struct translation *translation; /* of the block being run; NULL between two */
+	struct translation *before; /* the one that was run before it; NULL: none */
 	uint32_t instructions; /* begun */
 	uint32_t uops; /* executed */
 	uint32_t number; /* of the instruction in its block */
@@ -113,36 +118,60 @@ static uint64_t log_take(struct replay *replay, bool *ret_missing)
 	return replay->run->log[at];
 }
 
+static uint64_t stored_bit(uint64_t address)
+{
+	return 1ull << (address >> 3 & 63);
+}
+
 static struct overlay_word *overlay_find(struct replay *replay, uint64_t address)
 {
+	if (!(replay->stored & stored_bit(address)))
+		return NULL;
 	for (size_t i = replay->overlay_count; i > 0; i--)
 		if (replay->overlay[i - 1].address == address)
 			return &replay->overlay[i - 1];
 	return NULL;
 }
 
-/* Lays what the run has stored over the bytes of one word. */
+/* The bits of so many bytes from the lowest on; 1 to 8. */
+static uint64_t bytes_mask(unsigned size)
+{
+	return ~0ull >> (64 - size * 8);
+}
+
+/* The bits of the bytes in a set of bytes. */
+static uint64_t bytes_spread(unsigned bytes)
+{
+	/* Bits 0 and 7 together would carry in the product. */
+	uint64_t bits = ((bytes & 0x7f) * 0x0002040810204081ull) & 0x0101010101010101ull;
+
+	bits |= (uint64_t)(bytes & 0x80) << 49;
+	return bits * 0xff;
+}
+
+/* Lays what the run has stored over a value that lies within one word. */
 static void overlay_lay(struct replay *replay, uint64_t address, unsigned size, uint64_t *value,
 			bool *partly, bool *unknown)
 {
 	const struct overlay_word *word = overlay_find(replay, address & ~7ull);
+	unsigned at = address & 7, wanted = (1u << size) - 1, present;
+	uint64_t mask;
 
-	for (unsigned i = 0; i < size; i++) {
-		unsigned at = (address + i) & 7;
-
-		if (!word || !(word->present >> at & 1)) {
-			*partly = true;
-			continue;
-		}
-		((uint8_t *)value)[i] = (uint8_t)(word->data >> at * 8);
-		*unknown |= word->unknown >> at & 1;
+	if (!word) {
+		*partly = true;
+		return;
 	}
+	present = word->present >> at & wanted;
+	mask = bytes_spread(present);
+	*value = (*value & ~mask) | (word->data >> at * 8 & mask);
+	*partly |= present != wanted;
+	*unknown |= (word->unknown >> at & present) != 0;
 }
 
 static int replay_load(struct replay *replay, uint64_t address, unsigned size, wire_u64 *ret)
 {
 	bool missing, partly = false, unknown = false;
-	uint64_t value = log_take(replay, &missing), high = 0;
+	uint64_t value = log_take(replay, &missing), high;
 	unsigned first = 8 - (address & 7);
 
 	if (size <= first) {
@@ -151,7 +180,7 @@ static int replay_load(struct replay *replay, uint64_t address, unsigned size, w
 		high = value >> first * 8;
 		overlay_lay(replay, address, first, &value, &partly, &unknown);
 		overlay_lay(replay, address + first, size - first, &high, &partly, &unknown);
-		value = (value & ~(~0ull << first * 8)) | high << first * 8;
+		value = (value & bytes_mask(first)) | high << first * 8;
 	}
 	*ret = value;
 	if (missing && partly)
@@ -159,22 +188,35 @@ static int replay_load(struct replay *replay, uint64_t address, unsigned size, w
 	return unknown ? UOP_LOAD_UNKNOWN : 0;
 }
 
-static void overlay_put(struct replay *replay, uint64_t address, uint8_t value, bool unknown)
+static struct overlay_word *overlay_at(struct replay *replay, uint64_t address)
 {
-	struct overlay_word *word = overlay_find(replay, address & ~7ull);
-	unsigned at = address & 7;
+	struct overlay_word *word = overlay_find(replay, address);
 
-	if (!word) {
-		if (replay->overlay_count == OVERLAY_MAX) {
-			replay->broken = true;
-			return;
-		}
-		word = &replay->overlay[replay->overlay_count++];
-		*word = (struct overlay_word){ .address = address & ~7ull };
+	if (word)
+		return word;
+	if (replay->overlay_count == OVERLAY_MAX) {
+		replay->broken = true;
+		return NULL;
 	}
-	word->present |= 1 << at;
-	word->unknown = (word->unknown & ~(1 << at)) | unknown << at;
-	word->data = (word->data & ~(0xffull << at * 8)) | (uint64_t)value << at * 8;
+	word = &replay->overlay[replay->overlay_count++];
+	*word = (struct overlay_word){ .address = address };
+	replay->stored |= stored_bit(address);
+	return word;
+}
+
+/* Stores bytes within one word. */
+static void overlay_put(struct replay *replay, uint64_t address, unsigned size, uint64_t value,
+			bool unknown)
+{
+	struct overlay_word *word = overlay_at(replay, address & ~7ull);
+	unsigned at = address & 7, bytes = ((1u << size) - 1) << at;
+	uint64_t mask = bytes_mask(size) << at * 8;
+
+	if (!word)
+		return;
+	word->present |= bytes;
+	word->unknown = unknown ? word->unknown | bytes : word->unknown & ~bytes;
+	word->data = (word->data & ~mask) | (value << at * 8 & mask);
 }
 
 static void fact(struct step *step, enum capture_source source, uint64_t value, unsigned size)
@@ -189,21 +231,33 @@ static void fact(struct step *step, enum capture_source source, uint64_t value, 
 static int replay_store(struct replay *replay, uint64_t address, unsigned size, uint64_t value,
 			bool unknown)
 {
+	unsigned first = 8 - (address & 7);
+
 	if (replay->run->flags & RUN_OVERWRITTEN) {
 		wire_u64 before = 0;
 
 		if (!replay_load(replay, address, size, &before))
 			fact(replay->step, CAPTURE_OVERWRITTEN, before, size);
 	}
-	for (unsigned i = 0; i < size; i++)
-		overlay_put(replay, address + i, value >> i * 8, unknown);
+	if (size <= first) {
+		overlay_put(replay, address, size, value, unknown);
+	} else {
+		overlay_put(replay, address, first, value, unknown);
+		overlay_put(replay, address + first, size - first, value >> first * 8, unknown);
+	}
 	return 0;
 }
 
 static int replay_poison(struct replay *replay, uint64_t address, unsigned size)
 {
-	for (unsigned i = 0; i < size; i++)
-		overlay_put(replay, address + i, 0, true);
+	while (size) {
+		unsigned part = 8 - (address & 7);
+
+		part = part < size ? part : size;
+		overlay_put(replay, address, part, 0, true);
+		address += part;
+		size -= part;
+	}
 	return 0;
 }
 
@@ -347,7 +401,7 @@ static void on_leave(struct replay *replay, const struct uop *uop)
 		replay->step->known &= ~(1u << CAPTURE_STORED | 1u << CAPTURE_OVERWRITTEN);
 		caller_push(replay, replay->translation->key.address +
 					    replay->state.regs[UOP_BIAS] +
-					    replay->translation->block->length);
+					    replay->translation->block.length);
 		replay->entering = true;
 	} else if (uop->flags & UOP_RET) {
 		if (replay->caller_count)
@@ -416,7 +470,7 @@ static void instruction_begin(struct replay *replay, const struct uop *uop)
 	replay->at = uop->at;
 	replay->instructions++;
 	if (first && replay->entering) {
-		if (is_detour(replay->translation->block))
+		if (is_detour(&replay->translation->block))
 			replay->entering = false;
 		else
 			entry_note(replay);
@@ -451,7 +505,7 @@ static void instruction_end(struct replay *replay)
 /* Goes to the instruction at the given place of the translation; false: there is none. */
 static bool instruction_find(struct replay *replay, uint32_t at)
 {
-	const struct uop_block *block = replay->translation->block;
+	const struct uop_block *block = &replay->translation->block;
 
 	replay->first_number = 0;
 	for (uint32_t i = 0; i < block->count; i++) {
@@ -463,6 +517,30 @@ static bool instruction_find(struct replay *replay, uint32_t at)
 			replay->first_number++;
 	}
 	return false;
+}
+
+static void translation_fetch(const struct translation *translation)
+{
+	const char *uops = (const char *)translation->block.uops;
+
+	__builtin_prefetch(translation, 1);
+	for (size_t i = 0; i < FETCHED_LINES; i++)
+		__builtin_prefetch(uops + i * LINE);
+}
+
+/* What will be needed soon: the notes of the block's instructions, and the block that may come next. */
+static void block_fetch(const struct replay *replay)
+{
+	const struct translation *translation = replay->translation;
+	const struct translation *next = blocks_get(replay->blocks, translation->follower);
+	const struct translation_note *notes = translation->notes;
+
+	if (next)
+		translation_fetch(next);
+	if (notes) {
+		__builtin_prefetch(notes + replay->first_number, 1);
+		__builtin_prefetch(notes + replay->first_number + LINE_NOTES, 1);
+	}
 }
 
 /* False: the log does not say which block, or there is no such one. */
@@ -477,13 +555,17 @@ static bool block_enter(struct replay *replay)
 		return false;
 	replay->state.regs[UOP_BIAS] = pc - at - replay->translation->key.address;
 	replay->at = UINT32_MAX;
+	if (replay->before)
+		replay->before->follower = replay->translation->serial;
+	replay->before = replay->translation;
+	block_fetch(replay);
 	return true;
 }
 
 /* Runs one operation: 0 to go on, or the end as the kernel would see it, plus one. */
 static int uop_next(struct replay *replay, uint32_t limit)
 {
-	const struct uop_block *block = replay->translation->block;
+	const struct uop_block *block = &replay->translation->block;
 	uint32_t next = replay->state.next;
 	const struct uop *uop;
 	int end;
@@ -551,8 +633,9 @@ static void run_begin(struct replay *replay, const struct run_record *run)
 	replay->log_at = run->flags & RUN_SYSTEM ? RUN_SYSTEM_COUNT : 0;
 	replay->broken = replay->log_at > run->log_count;
 	replay->overlay_count = replay->instructions = replay->step_count = 0;
+	replay->stored = 0;
 	replay->uops = 0;
-	replay->translation = NULL;
+	replay->translation = replay->before = NULL;
 	replay->entering = false;
 	replay->directions = replay->branches = replay->goal_count = 0;
 	replay->caller_count = 0;
@@ -613,8 +696,12 @@ static int step_tell(const struct step *step, struct capture_facts *facts, repla
 	uint64_t mask = CAPTURE_BIT(REPLAY_SOURCES) - 1;
 
 	facts->known = (facts->known & ~mask & ~CAPTURE_BIT(CAPTURE_CALLER)) | step->known;
-	memcpy(facts->values, step->values, sizeof(step->values));
-	memcpy(facts->widths, step->widths, sizeof(step->widths));
+	for (uint32_t left = step->known; left; left &= left - 1) {
+		unsigned source = (unsigned)__builtin_ctz(left);
+
+		facts->values[source] = step->values[source];
+		facts->widths[source] = step->widths[source];
+	}
 	if (step->place.caller)
 		context_set(facts, CAPTURE_CALLER, step->place.caller, 64);
 	return fn(ctx, &step->place, facts);
@@ -651,7 +738,7 @@ static unsigned end_mnemonic(const struct replay *replay)
 
 	if (!replay->translation || !replay->state.next)
 		return 0;
-	block = replay->translation->block;
+	block = &replay->translation->block;
 	last = &block->uops[replay->state.next - 1];
 	/* The instruction that a block gives up at is not part of its code. */
 	if (last->op == UOP_OP_GIVE_UP)
@@ -669,6 +756,18 @@ static bool is_where_kernel_was(const struct replay *replay)
 		return true;
 	return replay->log_at == run->log_count &&
 	       run_state_hash(&replay->state) == run->state_hash;
+}
+
+void replay_expect(const struct replay *replay, const struct run_record *run)
+{
+	size_t first = run->flags & RUN_SYSTEM ? RUN_SYSTEM_COUNT : 0;
+	const struct translation *translation;
+
+	if (run->log_count < first + 2)
+		return;
+	translation = blocks_get(replay->blocks, (uint32_t)run->log[first + 1]);
+	if (translation)
+		translation_fetch(translation);
 }
 
 int replay_run(struct replay *replay, const struct run_record *run, replay_fn *fn, void *ctx,

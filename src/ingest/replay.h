@@ -39,6 +39,9 @@ DEFINE_AUTO(struct replay, replay_destroy)
 /* facts has everything that is known there, the run's context included; the callback may add to it. */
 typedef int replay_fn(void *ctx, const struct replay_place *place, struct capture_facts *facts);
 
+/* Tells the processor that the run will be replayed soon. */
+void replay_expect(const struct replay *replay, const struct run_record *run);
+
 /*
  * Calls fn for each captured place, in order. -EBADMSG, and no call: the log does not lead to the state that the kernel
  * reached.

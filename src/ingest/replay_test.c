@@ -28,12 +28,12 @@ enum {
 
 /* Stands for ingest/blocks.c, which needs a sampler. */
 struct blocks {
-	ARRAY(struct translation) all; /* serial - 1 */
+	ARRAY(struct translation *) all; /* serial - 1 */
 };
 
 struct translation *blocks_get(const struct blocks *blocks, uint32_t serial)
 {
-	return serial && serial <= blocks->all.count ? &blocks->all.items[serial - 1] : NULL;
+	return serial && serial <= blocks->all.count ? blocks->all.items[serial - 1] : NULL;
 }
 
 struct told {
@@ -53,21 +53,19 @@ struct state {
 
 static uint32_t block_add(struct blocks *blocks, uint64_t address, const uint8_t *code, size_t size)
 {
-	struct uop_block *block = mem_alloc(sizeof(*block));
+	struct translation *translation = mem_zalloc(sizeof(*translation));
 
-	lift_block(code, size, address, block);
-	*array_push(&blocks->all) = (struct translation){
-		.key = { .address = address, .module = MODULE },
-		.serial = (uint32_t)blocks->all.count + 1,
-		.block = block,
-	};
+	translation->key = (struct block_key){ .address = address, .module = MODULE };
+	lift_block(code, size, address, &translation->block);
+	*array_push(&blocks->all) = translation;
+	translation->serial = (uint32_t)blocks->all.count;
 	return (uint32_t)blocks->all.count;
 }
 
 static void blocks_clear(struct blocks *blocks)
 {
 	array_each(&blocks->all, translation)
-		free(translation->block);
+		free(*translation);
 	blocks->all.count = 0;
 }
 
@@ -605,7 +603,7 @@ static void translations_take(struct state *state, const struct run_bench *bench
 
 		block_add(&state->blocks, known->pc - BENCH_BIAS, known->block.code,
 			  known->block.length);
-		*state->blocks.all.items[i].block = known->block;
+		state->blocks.all.items[i]->block = known->block;
 	}
 }
 

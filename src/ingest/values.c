@@ -1,55 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * From runs to hotlists.
+ * From runs to the values of sites.
  *
  * 1. Every run that the kernel has sent is kept or counted as lost.
- * 2. values_seen = values_kept + those of sites beyond max_sites.
- * 3. Values taken in the kernel have no owner: they may be anybody's.
+ * 2. Values taken in the kernel have no owner: they may be anybody's.
  */
 #include "ingest/values.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-#include "base/array.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "ingest/replay.h"
 #include "isa/lift.h"
 
-#define OWNER_KERNEL (-1)
-
-enum { NAMED_RANKS = 4 };
-
-#define NAMED_SHARE 0.01
-
-/* What is a number and nothing else. */
-static const uint64_t plain_sources =
-	CAPTURE_BIT(CAPTURE_TAKEN) | CAPTURE_BIT(CAPTURE_PATH) | CAPTURE_BIT(CAPTURE_PID) |
-	CAPTURE_BIT(CAPTURE_TID) | CAPTURE_BIT(CAPTURE_PPID) | CAPTURE_BIT(CAPTURE_UID) |
-	CAPTURE_BIT(CAPTURE_GID) | CAPTURE_BIT(CAPTURE_EUID) | CAPTURE_BIT(CAPTURE_EGID) |
-	CAPTURE_BIT(CAPTURE_TTY) | CAPTURE_BIT(CAPTURE_CGROUP) | CAPTURE_BIT(CAPTURE_CPU) |
-	CAPTURE_BIT(CAPTURE_PRIORITY) | CAPTURE_BIT(CAPTURE_POLICY) | CAPTURE_BIT(CAPTURE_PENDING) |
-	CAPTURE_BIT(CAPTURE_BLOCKED) | CAPTURE_BIT(CAPTURE_INTERRUPT) |
-	CAPTURE_BIT(CAPTURE_SYSCALL);
-
-/* What a site is. */
-struct site_key {
-	struct location_id location, caller;
-	uint32_t item;
-	int64_t owner;
-};
-
-struct site {
-	struct site_key key;
-	uint64_t runs;
-	uint64_t last_run; /* number of the newest run that gave a value */
-	struct process_id
-		process; /* the newest that gave a value and whose mappings are known; 0: none */
-	uint8_t width;
-	bool changed; /* since it was written */
-	struct moments moments;
-	struct hotlist list;
+/* The items that are captured at places of a class. */
+struct place_items {
+	uint8_t items[CAPTURE_ITEMS_MAX];
+	size_t count;
 };
 
 struct values {
@@ -60,19 +29,20 @@ struct values {
 	struct blocks *blocks;
 	struct replay *replay;
 	struct module_id kernel;
-	ARRAY(struct site) sites; /* id - 1 */
-	struct map site_ids; /* hash of what it is to id; collisions go to the next key */
+	struct site_table *sites;
+	struct place_items at[CAPTURE_CLASS_COUNT];
 	struct map ends; /* enum uop_end << 16 | mnemonic to count */
 	const struct run_record *run; /* being told */
 	struct loadmap_process *process; /* whose it is; NULL until asked for */
-	struct process_id mapped; /* the same if its mappings are known, otherwise 0 */
+	uint64_t caller; /* return address that was looked up last in the run; 0 none */
+	struct location_id caller_location;
 	uint64_t run_number;
-	uint64_t kept, disagreed, steps, values_seen, values_kept;
+	uint64_t kept, disagreed, steps;
 };
 
 static int items_put(struct values *values)
 {
-	const struct capture *capture = values->options.capture;
+	const struct capture *capture = values->options.sites.capture;
 	int err = 0;
 
 	for (size_t i = 0; i < capture->count && !err; i++) {
@@ -89,6 +59,25 @@ static int items_put(struct values *values)
 	return err;
 }
 
+static bool is_captured(const struct capture_item *item, enum capture_class class)
+{
+	/* What is the same for a whole run is captured once. */
+	return item->class == class || (class == CAPTURE_RUN && item->class == CAPTURE_CONTEXT);
+}
+
+static void items_sort(struct values *values)
+{
+	const struct capture *capture = values->options.sites.capture;
+
+	for (enum capture_class class = 0; class < CAPTURE_CLASS_COUNT; class ++) {
+		struct place_items *at = &values->at[class];
+
+		for (size_t i = 0; i < capture->count; i++)
+			if (is_captured(&capture->items[i], class))
+				at->items[at->count++] = (uint8_t)i;
+	}
+}
+
 int values_create(const struct values_options *options, struct store *store,
 		  struct loadmap *loadmap, struct locations *locations, struct blocks *blocks,
 		  struct values **ret)
@@ -102,6 +91,8 @@ int values_create(const struct values_options *options, struct store *store,
 	values->locations = locations;
 	values->blocks = blocks;
 	replay_create(blocks, &values->replay);
+	site_table_create(&options->sites, &values->sites);
+	items_sort(values);
 	err = items_put(values);
 	if (err) {
 		values_destroy(values);
@@ -115,10 +106,7 @@ void values_destroy(struct values *values)
 {
 	if (!values)
 		return;
-	array_each(&values->sites, site)
-		hotlist_deinit(&site->list);
-	array_deinit(&values->sites);
-	map_deinit(&values->site_ids);
+	site_table_destroy(values->sites);
 	map_deinit(&values->ends);
 	replay_destroy(values->replay);
 	free(values);
@@ -163,7 +151,7 @@ static int place_location(struct values *values, const struct replay_place *plac
 {
 	struct translation *translation = place->translation;
 	struct module_id id = blocks_module_id(translation->key.module);
-	uint32_t *known = &translation->locations[place->number];
+	uint32_t *known = &blocks_note(translation, place->number)->location;
 	int err;
 
 	if (!id.v && translation->key.module != RUN_MODULE_KERNEL)
@@ -183,68 +171,19 @@ static int place_location(struct values *values, const struct replay_place *plac
 	return 0;
 }
 
-/* --- Sites ----------------------------------------------------------------------------------------- */
-
-static bool is_same(const struct site_key *a, const struct site_key *b)
+/* Of the call site. The arguments of a function share it. */
+static int caller_find(struct values *values, uint64_t caller, struct location_id *ret)
 {
-	return a->location.v == b->location.v && a->caller.v == b->caller.v && a->item == b->item &&
-	       a->owner == b->owner;
+	int err = 0;
+
+	if (caller != values->caller)
+		err = location_of(values, caller - 1, &values->caller_location);
+	values->caller = err ? 0 : caller;
+	*ret = values->caller_location;
+	return err;
 }
 
-static uint64_t site_hash(const struct site_key *key)
-{
-	return hash64_pair((uint64_t)key->location.v << 32 | key->caller.v,
-			   (uint64_t)key->owner << 8 ^ key->item);
-}
-
-/* NULL: there is no room for another. */
-static struct site *site_at(struct values *values, const struct site_key *wanted)
-{
-	struct hotlist_config config = values->options.list;
-	struct site *site;
-	uint64_t key = site_hash(wanted);
-
-	for (uint64_t *id; (id = map_find(&values->site_ids, key)); key++) {
-		site = &values->sites.items[*id - 1];
-		if (is_same(&site->key, wanted))
-			return site;
-	}
-	if (values->sites.count >= values->options.max_sites)
-		return NULL;
-	config.words = values->options.capture->items[wanted->item].term_count;
-	config.seed = key;
-	site = array_push(&values->sites);
-	*site = (struct site){ .key = *wanted };
-	if (hotlist_init(&site->list, &config)) {
-		values->sites.count--;
-		return NULL;
-	}
-	*map_at(&values->site_ids, key, NULL) = values->sites.count;
-	return site;
-}
-
-/* As a signed number; a single bit is none. */
-static int64_t signed_of(uint64_t value, unsigned width)
-{
-	unsigned shift = 64 - width;
-
-	if (width == 1)
-		return (int64_t)(value & 1);
-	return (int64_t)(value << shift) >> shift;
-}
-
-static void site_add(struct values *values, struct site *site, const uint64_t *words)
-{
-	hotlist_add(&site->list, words);
-	if (site->last_run != values->run_number)
-		site->runs++;
-	site->last_run = values->run_number;
-	if (values->mapped.v)
-		site->process = values->mapped;
-	site->changed = true;
-	if (site->list.words == 1)
-		moments_add(&site->moments, signed_of(words[0], site->width));
-}
+/* --- Values ---------------------------------------------------------------------------------------- */
 
 /* The first branches of a path, as many as the item wants. */
 static uint64_t path_cut(uint64_t path, unsigned wanted)
@@ -254,60 +193,49 @@ static uint64_t path_cut(uint64_t path, unsigned wanted)
 	return branches > wanted ? path >> (branches - wanted) : path;
 }
 
-static int item_capture(struct values *values, size_t index, const struct replay_place *place,
+static int item_capture(struct values *values, unsigned index, const struct replay_place *place,
 			struct location_id location, struct capture_facts *facts)
 {
-	const struct capture_item *item = &values->options.capture->items[index];
-	uint64_t words[HOTLIST_WORDS_MAX], path = facts->values[CAPTURE_PATH];
-	struct site_key wanted = { .location = location, .item = (uint32_t)index };
-	struct site *site;
-	unsigned width;
-	bool there;
+	const struct capture_item *item = &values->options.sites.capture->items[index];
+	struct translation_note *note = blocks_note(place->translation, place->number);
+	uint64_t path = facts->values[CAPTURE_PATH];
+	struct site_value value = { .key = { .location = location, .item = index },
+				    .hint = &note->sites[index % NOTE_SITES] };
 	int err = 0;
 
 	if (item->path_length)
 		facts->values[CAPTURE_PATH] = path_cut(path, item->path_length);
-	there = capture_words(item, facts, words, &width);
+	capture_words(item, facts, value.words, &value.width);
 	facts->values[CAPTURE_PATH] = path;
-	if (!there)
-		return 0;
-	values->values_seen++;
-	wanted.owner = values->run->flags & RUN_IN_KERNEL ? OWNER_KERNEL
-							  : (int64_t)values->run->owner;
+	value.key.owner = values->run->flags & RUN_IN_KERNEL ? SITE_OWNER_KERNEL
+							     : (int64_t)values->run->owner;
 	if (item->by_caller && place->caller)
-		err = location_of(values, place->caller - 1, &wanted.caller);
-	site = err ? NULL : site_at(values, &wanted);
-	if (!site)
-		return err;
-	if (width > site->width)
-		site->width = (uint8_t)width;
-	values->values_kept++;
-	site_add(values, site, words);
-	return 0;
-}
-
-static bool is_captured(const struct capture_item *item, enum capture_class class)
-{
-	/* What is the same for a whole run is captured once. */
-	return item->class == class || (class == CAPTURE_RUN && item->class == CAPTURE_CONTEXT);
+		err = caller_find(values, place->caller, &value.key.caller);
+	if (!err)
+		site_table_add(values->sites, &value);
+	return err;
 }
 
 static int on_place(void *ctx, const struct replay_place *place, struct capture_facts *facts)
 {
 	struct values *values = ctx;
-	const struct capture *capture = values->options.capture;
+	const struct capture_item *items = values->options.sites.capture->items;
+	const struct place_items *at = &values->at[place->class];
 	struct location_id location;
-	int err = place_location(values, place, &location);
+	int err;
 
 	values->steps += place->class == CAPTURE_INSTRUCTION;
-	for (size_t i = 0; i < capture->count && !err; i++)
-		if (is_captured(&capture->items[i], place->class) &&
-		    !(capture->items[i].needs & ~facts->known))
-			err = item_capture(values, i, place, location, facts);
+	if (!at->count)
+		return 0;
+	err = place_location(values, place, &location);
+	for (size_t i = 0; i < at->count && !err; i++)
+		if (!(items[at->items[i]].needs & ~facts->known))
+			err = item_capture(values, at->items[i], place, location, facts);
 	return err;
 }
 
-static void mapped_find(struct values *values)
+/* The process if its mappings are known, otherwise 0. */
+static struct process_id mapped_find(struct values *values)
 {
 	struct process_id process = { 0 };
 
@@ -315,7 +243,7 @@ static void mapped_find(struct values *values)
 		process = process_of(values)->id;
 	if (process.v && !pointers_know(values->options.pointers, process))
 		process.v = 0;
-	values->mapped = process;
+	return process;
 }
 
 int values_run(struct values *values, const struct run_record *run)
@@ -325,9 +253,10 @@ int values_run(struct values *values, const struct run_record *run)
 
 	values->run = run;
 	values->process = NULL;
-	mapped_find(values);
-	values->run_number++;
+	values->caller = 0;
+	site_table_begin(values->sites, ++values->run_number, mapped_find(values));
 	err = replay_run(values->replay, run, on_place, values, &end);
+	site_table_settle(values->sites);
 	if (err == -EBADMSG) {
 		values->disagreed++;
 		return 0;
@@ -337,6 +266,11 @@ int values_run(struct values *values, const struct run_record *run)
 	values->kept++;
 	++*map_at(&values->ends, (uint64_t)end.end << 16 | end.mnemonic, NULL);
 	return 0;
+}
+
+void values_expect(const struct values *values, const struct run_record *run)
+{
+	replay_expect(values->replay, run);
 }
 
 uint64_t values_read(const struct values *values)
@@ -349,73 +283,15 @@ uint64_t values_kept(const struct values *values)
 	return values->kept;
 }
 
-/* --- Names ------------------------------------------------------------------------------------------- */
-
-static bool is_address(const struct site *site, const struct capture_term *term)
-{
-	if (term->fn.kind != VALUEFN_SELF || plain_sources & CAPTURE_BIT(term->source))
-		return false;
-	return site->list.words > 1 || site->width == 64;
-}
-
-static void site_name(struct values *values, const struct site *site, size_t rank)
-{
-	const struct capture_item *item = &values->options.capture->items[site->key.item];
-	struct pointers *pointers = values->options.pointers;
-	struct hotlist_value value;
-
-	if (rank >= site->list.count)
-		return;
-	hotlist_get(&site->list, rank, &value);
-	if (value.occurrences.best < NAMED_SHARE * (double)site->list.total)
-		return;
-	for (unsigned i = 0; i < item->term_count; i++) {
-		if (!is_address(site, &item->terms[i]))
-			continue;
-		if (site->key.owner == OWNER_KERNEL)
-			pointers_name_kernel(pointers, value.words[i]);
-		pointers_name(pointers, site->process, value.words[i]);
-	}
-}
-
 int values_name(struct values *values)
 {
 	if (!values->options.pointers)
 		return 0;
-	/* Should there be too many, those at the top of lists have their names. */
-	for (size_t rank = 0; rank < NAMED_RANKS; rank++)
-		array_each(&values->sites, site)
-			site_name(values, site, rank);
+	site_table_name(values->sites, values->options.pointers);
 	return pointers_flush(values->options.pointers);
 }
 
 /* --- To the store ------------------------------------------------------------------------------------ */
-
-static int site_put(struct values *values, size_t index)
-{
-	struct site *site = &values->sites.items[index];
-	uint8_t list[HOTLIST_BLOB_MAX];
-	struct store_value row = {
-		.id = (uint32_t)index + 1,
-		.location = site->key.location,
-		.caller = site->key.caller,
-		.item = site->key.item + 1,
-		.owner = site->key.owner,
-		.width = site->width,
-		.total = site->list.total,
-		.runs = site->runs,
-		.has_moments = site->list.words == 1,
-		.minimum = site->moments.min,
-		.maximum = site->moments.max,
-		.mean = site->moments.mean,
-		.squares = site->moments.squares,
-		.list = list,
-	};
-
-	row.list_size = hotlist_encode(&site->list, list);
-	site->changed = false;
-	return store_value_put(values->store, &row);
-}
 
 static int ends_put(struct values *values)
 {
@@ -473,8 +349,8 @@ static int totals_put(struct values *values, const struct run_tally *tally)
 		{ "runs_seen", seen },
 		{ "runs_kept", values->kept },
 		{ "steps", values->steps },
-		{ "values_seen", values->values_seen },
-		{ "values_kept", values->values_kept },
+		{ "values_seen", site_table_seen(values->sites) },
+		{ "values_kept", site_table_kept(values->sites) },
 		{ "runs_nanoseconds", tally->nanoseconds },
 		{ "runs_steps", tally->steps },
 	};
@@ -487,11 +363,8 @@ static int totals_put(struct values *values, const struct run_tally *tally)
 
 int values_flush(struct values *values, const struct run_tally *tally)
 {
-	int err = 0;
+	int err = site_table_flush(values->sites, values->store);
 
-	for (size_t i = 0; i < values->sites.count && !err; i++)
-		if (values->sites.items[i].changed)
-			err = site_put(values, i);
 	err = err ? err : ends_put(values);
 	err = err ? err : losses_put(values, tally);
 	return err ? err : totals_put(values, tally);

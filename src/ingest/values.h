@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Values of the profile: runs in, hotlists per site out. A site is a place in the code, what is captured there, the
- * call site where that is wanted, and whose data it is.
+ * Values of the profile: runs in, hotlists per site (ingest/site_table.h) out.
  */
 #pragma once
 
@@ -10,14 +9,12 @@
 #include "ingest/loadmap.h"
 #include "ingest/locations.h"
 #include "ingest/pointers.h"
-#include "profile/capture.h"
+#include "ingest/site_table.h"
 #include "store/store.h"
 #include "wire/run.h"
 
 struct values_options {
-	const struct capture *capture;
-	struct hotlist_config list; /* kind and size */
-	size_t max_sites;
+	struct site_table_options sites;
 	struct pointers *pointers; /* for values_name(); NULL: no names */
 };
 
@@ -30,6 +27,8 @@ void values_destroy(struct values *values);
 DEFINE_AUTO(struct values, values_destroy)
 
 int values_run(struct values *values, const struct run_record *run);
+/* Tells the processor that the run comes next. */
+void values_expect(const struct values *values, const struct run_record *run);
 /* Writes what changed since the last time, and the totals; tally: the kernel's, without UNREAD. */
 int values_flush(struct values *values, const struct run_tally *tally);
 /* Names the frequent values that are addresses; before locations are symbolised. */

@@ -64,10 +64,6 @@ struct hotlist_config {
 /* To be read by others: total and count. */
 struct hotlist {
 	uint64_t total; /* values received: the current sequence number */
-	struct coin coin;
-	double probability; /* p: that a new value is taken; 1 in space-saving lists */
-	double variance; /* of estimates, on top of what p or slack imply: from merging and switching */
-	uint64_t slack; /* space-saving: the largest count that ever was given to another value */
 	uint64_t *entries; /* the block that holds tags too */
 	uint16_t *tags; /* hash of each entry's value */
 	uint16_t count; /* entries in use */
@@ -78,6 +74,10 @@ struct hotlist {
 	uint8_t words;
 	uint8_t saturation;
 	bool concise; /* counts are concise samples now */
+	double probability; /* p: that a new value is taken; 1 in space-saving lists */
+	struct coin coin;
+	double variance; /* of estimates, on top of what p or slack imply: from merging and switching */
+	uint64_t slack; /* space-saving: the largest count that ever was given to another value */
 };
 
 int hotlist_init(struct hotlist *list, const struct hotlist_config *config);
@@ -86,6 +86,16 @@ void hotlist_deinit(struct hotlist *list);
 void hotlist_copy(const struct hotlist *list, struct hotlist *ret);
 
 void hotlist_add(struct hotlist *list, const uint64_t *words);
+
+/* Tells the processor that a value will be added soon. */
+static inline void hotlist_fetch(const struct hotlist *list)
+{
+	if (!list->entries)
+		return;
+	__builtin_prefetch(list->entries, 1);
+	if (list->count > 1)
+		__builtin_prefetch(list->tags);
+}
 
 /* Adds what `from` saw after what `list` saw. Same kind and words; the size stays that of `list`. */
 int hotlist_merge(struct hotlist *list, const struct hotlist *from);
