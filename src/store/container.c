@@ -249,13 +249,15 @@ static int schema_open(int version, sqlite3 **ret)
 	char *stamp = mem_printf("pragma application_id = %d; pragma user_version = %d",
 				 STORE_APPLICATION_ID, version);
 	const char *values = version >= STORE_VERSION_VALUES ? store_schema_values : "";
+	const char *trace = version >= STORE_VERSION_TRACE ? store_schema_trace : "";
 	int err;
 
 	if (sqlite3_open(":memory:", &db))
 		return container_error(db, "(memory)", "open");
 	if ((err = container_run(db, "(memory)", stamp)) ||
 	    (err = container_run(db, "(memory)", store_schema)) ||
-	    (err = container_run(db, "(memory)", values)))
+	    (err = container_run(db, "(memory)", values)) ||
+	    (err = container_run(db, "(memory)", trace)))
 		return err;
 	*ret = take_ptr(db);
 	return 0;
@@ -329,13 +331,15 @@ static int schema_raise(sqlite3 *db, const char *path, int version)
 	AUTO(free_ptr) char *stamp = NULL;
 	int err;
 
-	if (version >= STORE_VERSION_VALUES)
+	if (version >= STORE_SCHEMA_VERSION)
 		return 0;
 	stamp = mem_printf("pragma user_version = %d; commit", STORE_SCHEMA_VERSION);
-	if ((err = container_run(db, path, "begin immediate")) ||
-	    (err = container_run(db, path, store_schema_values)))
-		return err;
-	return container_run(db, path, stamp);
+	err = container_run(db, path, "begin immediate");
+	if (!err && version < STORE_VERSION_VALUES)
+		err = container_run(db, path, store_schema_values);
+	if (!err && version < STORE_VERSION_TRACE)
+		err = container_run(db, path, store_schema_trace);
+	return err ? err : container_run(db, path, stamp);
 }
 
 /* What a file may do to its reader, turned off before the first statement. */

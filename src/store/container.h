@@ -9,11 +9,12 @@
 
 #include "base/cleanup.h"
 
-/* src/store/schema.sql, and what came with version 2: schema_values.sql */
+/* src/store/schema.sql, and what came with versions 2 and 3: schema_values.sql, schema_trace.sql */
 extern const char store_schema[];
 extern const char store_schema_values[];
+extern const char store_schema_trace[];
 
-enum { STORE_VERSION_VALUES = 2 };
+enum { STORE_VERSION_VALUES = 2, STORE_VERSION_TRACE = 3 };
 
 static inline void container_close(sqlite3 *db)
 {

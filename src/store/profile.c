@@ -347,6 +347,7 @@ static void arrays_begin(struct profile *p)
 	entry_at(p->frames, p->frame_count, 0);
 	entry_at(p->stacks, p->stack_count, 0);
 	entry_at(p->value_items, p->value_item_count, 0);
+	entry_at(p->blocks, p->block_count, 0);
 }
 
 /*
@@ -400,8 +401,11 @@ int profile_load(const char *path, struct profile **ret)
 	arrays_begin(profile);
 	if (sqlite3_exec(db, "begin", NULL, NULL, NULL))
 		return container_error(db, path, "read");
-	if ((err = tables_read(&reader)) || (err = processes_check(&reader)) ||
-	    (err = totals_read(&reader)))
+	if ((err = tables_read(&reader)) || (err = processes_check(&reader)))
+		return err;
+	if (version >= STORE_VERSION_TRACE && (err = reader_trace(&reader)))
+		return err;
+	if ((err = totals_read(&reader)))
 		return err;
 	if (version >= STORE_VERSION_VALUES && (err = reader_values(&reader)))
 		return err;
@@ -434,6 +438,11 @@ void profile_destroy(struct profile *profile)
 	free(profile->run_losses);
 	free(profile->value_names);
 	free(profile->parameters);
+	free(profile->blocks);
+	free(profile->block_parts);
+	free(profile->executions);
+	free(profile->thread_runs);
+	free(profile->source_lines);
 	free(profile);
 }
 

@@ -119,6 +119,36 @@ struct profile_parameter {
 	unsigned size; /* bytes */
 };
 
+/* Code that the engine executed as a whole; its parts are block_parts[first_part ...], in the order of addresses. */
+struct profile_block {
+	uint32_t location;
+	uint32_t length; /* bytes */
+	uint32_t instructions;
+	uint32_t first_part;
+	uint32_t part_count; /* 0: where the collector was killed */
+};
+
+struct profile_block_part {
+	uint32_t location;
+	uint32_t instructions;
+};
+
+struct profile_execution {
+	uint32_t block;
+	uint32_t thread;
+	uint64_t count; /* all together, times instructions, they fit in an int64_t */
+};
+
+struct profile_thread_runs {
+	uint32_t thread;
+	uint64_t runs, lost;
+};
+
+struct profile_source_line {
+	uint32_t file, line, module;
+	uint64_t count; /* executions; 0 never */
+};
+
 struct profile {
 	struct profile_module *modules;
 	size_t module_count; /* all counts include the unused entry 0 */
@@ -158,6 +188,16 @@ struct profile {
 	size_t value_name_count;
 	struct profile_parameter *parameters; /* from 0; by symbol, argument */
 	size_t parameter_count;
+	struct profile_block *blocks; /* with the unused entry 0 */
+	size_t block_count;
+	struct profile_block_part *block_parts; /* from 0 */
+	size_t block_part_count;
+	struct profile_execution *executions; /* from 0; by block, thread */
+	size_t execution_count;
+	struct profile_thread_runs *thread_runs; /* from 0; by thread */
+	size_t thread_runs_count;
+	struct profile_source_line *source_lines; /* from 0; by file, line, module */
+	size_t source_line_count;
 	bool finished; /* false: the collector was killed */
 	void *memory; /* owns every string and list */
 };
@@ -165,7 +205,8 @@ struct profile {
 /*
  * Reads and checks a file; every index in the result is in range and stacks come after their
  * parents. Refuses, each with its own sentence: no such file, not SQLite, not an Assay profile,
- * written by a newer Assay, truncated or corrupt. A profile of version 1 has no values.
+ * written by a newer Assay, truncated or corrupt. A profile of version 1 has no values, one before version 3 nothing that was executed.
+ * Of a profile of executed code, seen and kept count runs, otherwise samples.
  */
 int profile_load(const char *path, struct profile **ret);
 void profile_destroy(struct profile *profile);

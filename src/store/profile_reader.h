@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How profile.c and profile_values.c read rows. Private to store/. */
+/* How profile.c, profile_values.c and profile_trace.c read rows. Private to store/. */
 #pragma once
 
 #include <sqlite3.h>
@@ -78,5 +78,7 @@ struct reader_table {
 int reader_tables(struct reader *reader, const struct reader_table tables[], size_t count);
 /* The tables of values, once all others are read. */
 int reader_values(struct reader *reader);
+/* The tables of executed code; before the totals, of which their runs are a part. */
+int reader_trace(struct reader *reader);
 /* What the readers of a profile allocated for its strings and lists: profile.memory. */
 void reader_memory_free(void *memory);

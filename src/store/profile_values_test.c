@@ -454,7 +454,11 @@ static void empty_tables_take_little(void **state)
 
 static void profile_age(void)
 {
-	sql_run("drop view value_sites; drop table value; drop table value_item; drop table "
+	sql_run("drop view executed_functions; drop view executed_threads; drop view "
+		"covered_files; "
+		"drop table block; drop table block_part; drop table execution; "
+		"drop table thread_runs; drop table source_line; "
+		"drop view value_sites; drop table value; drop table value_item; drop table "
 		"value_name; drop table run_end; drop table run_loss; drop table parameter; "
 		"pragma user_version = 1");
 }
@@ -509,7 +513,7 @@ static void older_profile_is_completed_as_a_new_one(void **state)
 	profile_destroy(p);
 	assert_int_equal(store_finish(store), 0);
 	store_destroy(store);
-	assert_answer("pragma user_version", "2");
+	assert_answer("pragma user_version", "3");
 	assert_answer("select count(*) from value_sites", "6");
 	p = load();
 	assert_true(p->finished && p->value_count == 6 && p->kept == 2);

@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/ids.h"
 
-enum { STORE_SCHEMA_VERSION = 2, STORE_APPLICATION_ID = 0x41737379 /* "Assy" */ };
+enum { STORE_SCHEMA_VERSION = 3, STORE_APPLICATION_ID = 0x41737379 /* "Assy" */ };
 
 struct store;
 
@@ -132,6 +132,30 @@ struct store_parameter {
 	unsigned size; /* bytes */
 };
 
+/* Code that is executed from its first instruction to its last, or cut short there by a signal. */
+struct store_block {
+	uint32_t id;
+	struct location_id location; /* the first instruction */
+	uint32_t length; /* bytes */
+	uint32_t instructions;
+};
+
+/* Neighbouring instructions of a block that have the same function and line. Every block has part 0, at its location. */
+struct store_block_part {
+	uint32_t block;
+	uint32_t part; /* from 0, in the order of addresses */
+	struct location_id location;
+	uint32_t instructions;
+};
+
+/* A line that has code, in a file that a module was made from. */
+struct store_source_line {
+	struct file_id file;
+	uint32_t line;
+	struct module_id module;
+	uint64_t count; /* executions of its most executed instruction; 0: never */
+};
+
 /*
  * An existing profile at path is kept as path.old, an empty file is replaced. -EEXIST: something
  * else is there, and it stays; -EBUSY: another collector is writing it.
@@ -175,6 +199,8 @@ int store_symbol_put(struct store *store, const struct store_symbol *row);
 int store_symbol_code_put(struct store *store, struct symbol_id id, const void *code, size_t size);
 int store_file_put(struct store *store, struct file_id id, const char *path);
 int store_frame_put(struct store *store, const struct store_frame *row);
+/* The file of that path; a new row if there is none. */
+int store_file_find(struct store *store, const char *path, struct file_id *ret);
 
 /* Each replaces the row of the same id, or of the same symbol and argument. */
 int store_value_item_put(struct store *store, const struct store_value_item *row);
@@ -188,6 +214,17 @@ int store_run_end_set(struct store *store, const char *reason, const char *mnemo
 		      const char *text, uint64_t count);
 /* Runs that gave no values. */
 int store_run_loss_set(struct store *store, const char *reason, const char *text, uint64_t count);
+
+/* Each replaces the row of the same key. */
+int store_block_put(struct store *store, const struct store_block *row);
+int store_block_part_put(struct store *store, const struct store_block_part *row);
+int store_source_line_put(struct store *store, const struct store_source_line *row);
+/* Adds to what is there. */
+int store_execution_add(struct store *store, uint32_t block, struct thread_id thread,
+			uint64_t count);
+/* runs: that the thread executed and that are in the profile; lost: that are not. */
+int store_thread_runs_set(struct store *store, struct thread_id thread, uint64_t runs,
+			  uint64_t lost);
 
 /* Locations that have no frame yet, by module and then address: what is left to symbolise. */
 struct store_unnamed {

@@ -53,11 +53,20 @@ enum {
 	X(RUN_LOSS_SET, "insert or replace into run_loss values (?, ?, ?)")                        \
 	X(VALUE_NAME_PUT, "insert or replace into value_name values (?, ?, ?)")                    \
 	X(PARAMETER_PUT, "insert or replace into parameter values (?, ?, ?, ?, ?, ?)")             \
+	X(BLOCK_PUT, "insert or replace into block values (?, ?, ?, ?)")                           \
+	X(BLOCK_PART_PUT, "insert or replace into block_part values (?, ?, ?, ?)")                 \
+	X(EXECUTION_ADD, "insert into execution values (?, ?, ?) on conflict do update set "       \
+			 "count = count + excluded.count")                                         \
+	X(THREAD_RUNS_SET, "insert or replace into thread_runs values (?, ?, ?)")                  \
+	X(SOURCE_LINE_PUT, "insert or replace into source_line values (?, ?, ?, ?)")               \
+	X(FILE_FIND, "select id from file where path = ?")                                         \
+	X(FILE_NEXT, "select coalesce(max(id), 0) + 1 from file")                                  \
 	X(UNNAMED_LIST,                                                                            \
 	  "with hit (location, self) as (select location, sum(count) from (select "                \
 	  "stack.location, "                                                                       \
 	  "sample.count from sample cross join stack on stack.id = sample.stack "                  \
-	  "union all select location, total from value) group by location) "                       \
+	  "union all select location, total from value "                                           \
+	  "union all select location, 1 from block) group by location) "                           \
 	  "select location.id, location.module, location.address, coalesce(hit.self, 0) "          \
 	  "from location left join hit on hit.location = location.id "                             \
 	  "where not exists (select 1 from frame where frame.location = location.id) "             \

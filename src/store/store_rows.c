@@ -270,6 +270,25 @@ int store_file_put(struct store *store, struct file_id id, const char *path)
 	return row_end(&row);
 }
 
+int store_file_find(struct store *store, const char *path, struct file_id *ret)
+{
+	sqlite3_stmt *find = store->statements[STATEMENT_FILE_FIND];
+	sqlite3_stmt *next = store->statements[STATEMENT_FILE_NEXT];
+	struct file_id known = {}, fresh = {};
+
+	sqlite3_bind_text(find, 1, path, -1, SQLITE_STATIC);
+	if (sqlite3_step(find) == SQLITE_ROW)
+		known.v = (uint32_t)sqlite3_column_int64(find, 0);
+	else if (sqlite3_step(next) == SQLITE_ROW)
+		fresh.v = (uint32_t)sqlite3_column_int64(next, 0);
+	sqlite3_reset(find);
+	sqlite3_reset(next);
+	if (!known.v && !fresh.v)
+		return container_error(store->db, store->path, "read");
+	*ret = known.v ? known : fresh;
+	return known.v ? 0 : store_file_put(store, fresh, path);
+}
+
 int store_frame_put(struct store *store, const struct store_frame *frame)
 {
 	struct row row = row_begin(store, STATEMENT_FRAME_PUT);
@@ -472,4 +491,40 @@ int store_module_next(struct store *store, struct module_id *ret)
 		err = container_error(store->db, store->path, "read the modules");
 	sqlite3_reset(next);
 	return err;
+}
+
+int store_block_put(struct store *store, const struct store_block *block)
+{
+	assert(block->id);
+	return store_numbers_write(store, STATEMENT_BLOCK_PUT, 4,
+				   (uint64_t[]){ block->id, block->location.v, block->length,
+						 block->instructions });
+}
+
+int store_block_part_put(struct store *store, const struct store_block_part *part)
+{
+	return store_numbers_write(store, STATEMENT_BLOCK_PART_PUT, 4,
+				   (uint64_t[]){ part->block, part->part, part->location.v,
+						 part->instructions });
+}
+
+int store_source_line_put(struct store *store, const struct store_source_line *line)
+{
+	return store_numbers_write(store, STATEMENT_SOURCE_LINE_PUT, 4,
+				   (uint64_t[]){ line->file.v, line->line, line->module.v,
+						 line->count });
+}
+
+int store_execution_add(struct store *store, uint32_t block, struct thread_id thread,
+			uint64_t count)
+{
+	return store_numbers_write(store, STATEMENT_EXECUTION_ADD, 3,
+				   (uint64_t[]){ block, thread.v, count });
+}
+
+int store_thread_runs_set(struct store *store, struct thread_id thread, uint64_t runs,
+			  uint64_t lost)
+{
+	return store_numbers_write(store, STATEMENT_THREAD_RUNS_SET, 3,
+				   (uint64_t[]){ thread.v, runs, lost });
 }
