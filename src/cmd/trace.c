@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* assay trace: run a command in the engine. */
+/* assay trace: run a command in the engine, and record what it executes. */
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
+#include "cmd/recording.h"
 #include "inject/follow.h"
 
 enum {
@@ -18,6 +19,7 @@ enum {
 	OPTION_NO_CHILDREN,
 	OPTION_SUMMARY,
 	OPTION_CACHE_SIZE,
+	OPTION_RAW, /* for tests: not in the help */
 	EXIT_NOT_FOUND = 127,
 	EXIT_NOT_RUN = 126
 };
@@ -36,6 +38,9 @@ static const char trace_usage[] =
 		"      --no-children   programs that the command executes run by themselves\n"
 		"      --summary FILE  what ran outside the engine, and why, as JSON\n"
 		"      --cache-size KB translated code that a process keeps (262144)\n"
+		"  -o, --output FILE   the profile, of tools that record (assay.db); an existing "
+		"one\n"
+		"                      is kept as FILE.old\n"
 		"  -q, --quiet         say nothing unless something is wrong\n"
 		"  -v, --verbose       say more\n";
 
@@ -44,6 +49,8 @@ static const struct option long_options[] = {
 	{ "no-children", no_argument, NULL, OPTION_NO_CHILDREN },
 	{ "summary", required_argument, NULL, OPTION_SUMMARY },
 	{ "cache-size", required_argument, NULL, OPTION_CACHE_SIZE },
+	{ "output", required_argument, NULL, 'o' },
+	{ "raw", required_argument, NULL, OPTION_RAW },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "verbose", no_argument, NULL, 'v' },
 	{ "help", no_argument, NULL, 'h' },
@@ -51,10 +58,9 @@ static const struct option long_options[] = {
 };
 
 struct request {
-	enum engine_tool tool;
+	struct recording_request recording; /* also: what to run, and with which tool */
 	unsigned flags;
 	uint64_t cache_bytes; /* 0: the engine's own limit */
-	char *const *command;
 	const char *summary; /* file, or NULL */
 	bool help;
 };
@@ -94,7 +100,7 @@ static int option_take(struct request *request, int option, const char *text)
 {
 	switch (option) {
 	case OPTION_TOOL:
-		return tool_parse(text, &request->tool);
+		return tool_parse(text, &request->recording.tool);
 	case OPTION_NO_CHILDREN:
 		request->flags |= ENGINE_NO_CHILDREN;
 		return 0;
@@ -103,6 +109,12 @@ static int option_take(struct request *request, int option, const char *text)
 		return 0;
 	case OPTION_CACHE_SIZE:
 		return cache_size_parse(text, &request->cache_bytes);
+	case 'o':
+		request->recording.output = text;
+		return 0;
+	case OPTION_RAW:
+		request->recording.raw = text;
+		return 0;
 	case 'q':
 		log_quiet_set(true);
 		return 0;
@@ -120,7 +132,7 @@ static int request_parse(struct request *request, int argc, char **argv)
 
 	optind = 1;
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+qvh", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+o:qvh", long_options, NULL)) != -1) {
 		if (option == '?')
 			return err_set(
 				-EINVAL,
@@ -132,7 +144,7 @@ static int request_parse(struct request *request, int argc, char **argv)
 	}
 	if (optind == argc)
 		return err_set(-EINVAL, "nothing to run: give a command");
-	request->command = argv + optind;
+	request->recording.command = argv + optind;
 	return 0;
 }
 
@@ -210,11 +222,30 @@ static int summary_give(const struct request *request, const struct inject *inje
 	return request->summary ? summary_write(request->summary, result, outside) : 0;
 }
 
+/* The command runs: whatever fails now, it is followed to its end. */
+static int command_follow(const struct request *request, struct inject *inject,
+			  struct session *session, pid_t pid)
+{
+	struct follow_result result = {};
+	int err = session ? session_start(session) : 0;
+
+	if (err)
+		log_error("%s", err_text());
+	follow_run(inject, pid, &result);
+	if (summary_give(request, inject, &result))
+		log_error("%s", err_text());
+	counts_say(inject_shared(inject));
+	if (!err && (err = recording_finish(&request->recording, session)))
+		log_error("%s", err_text());
+	return err && result.exit_code == 0 ? EXIT_FAILED : result.exit_code;
+}
+
 int cmd_trace(int argc, char **argv)
 {
 	AUTO(inject_destroy_auto) struct inject *inject = NULL;
-	struct request request = { .tool = ENGINE_TOOL_NONE };
-	struct follow_result result = {};
+	AUTO(session_destroy_auto) struct session *session = NULL;
+	struct request request = { .recording = { .tool = ENGINE_TOOL_NONE,
+						  .output = "assay.db" } };
 	pid_t pid;
 	int err = request_parse(&request, argc, argv);
 
@@ -226,20 +257,17 @@ int cmd_trace(int argc, char **argv)
 		fputs(trace_usage, stdout);
 		return EXIT_DONE;
 	}
-	err = inject_create(request.tool, request.flags, &inject);
+	err = inject_create(request.recording.tool, request.flags, &inject);
+	err = err ? err : recording_create(&request.recording, inject, &session);
 	if (err) {
 		log_error("%s", err_text());
 		return EXIT_FAILED;
 	}
 	inject_cache_limit(inject, request.cache_bytes);
-	err = inject_start(inject, request.command, &pid);
+	err = inject_start(inject, request.recording.command, &pid);
 	if (err) {
 		log_error("%s", err_text());
 		return err == -ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN;
 	}
-	follow_run(inject, pid, &result);
-	if (summary_give(&request, inject, &result))
-		log_error("%s", err_text());
-	counts_say(inject_shared(inject));
-	return result.exit_code;
+	return command_follow(&request, inject, session, pid);
 }

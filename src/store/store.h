@@ -219,11 +219,11 @@ int store_run_loss_set(struct store *store, const char *reason, const char *text
 int store_block_put(struct store *store, const struct store_block *row);
 int store_block_part_put(struct store *store, const struct store_block_part *row);
 int store_source_line_put(struct store *store, const struct store_source_line *row);
-/* Adds to what is there. */
+/* Both add to what is there. */
 int store_execution_add(struct store *store, uint32_t block, struct thread_id thread,
 			uint64_t count);
 /* runs: that the thread executed and that are in the profile; lost: that are not. */
-int store_thread_runs_set(struct store *store, struct thread_id thread, uint64_t runs,
+int store_thread_runs_add(struct store *store, struct thread_id thread, uint64_t runs,
 			  uint64_t lost);
 
 /* Locations that have no frame yet, by module and then address: what is left to symbolise. */

@@ -57,7 +57,8 @@ enum {
 	X(BLOCK_PART_PUT, "insert or replace into block_part values (?, ?, ?, ?)")                 \
 	X(EXECUTION_ADD, "insert into execution values (?, ?, ?) on conflict do update set "       \
 			 "count = count + excluded.count")                                         \
-	X(THREAD_RUNS_SET, "insert or replace into thread_runs values (?, ?, ?)")                  \
+	X(THREAD_RUNS_ADD, "insert into thread_runs values (?, ?, ?) on conflict do update set "   \
+			   "runs = runs + excluded.runs, lost = lost + excluded.lost")             \
 	X(SOURCE_LINE_PUT, "insert or replace into source_line values (?, ?, ?, ?)")               \
 	X(FILE_FIND, "select id from file where path = ?")                                         \
 	X(FILE_NEXT, "select coalesce(max(id), 0) + 1 from file")                                  \

@@ -522,9 +522,9 @@ int store_execution_add(struct store *store, uint32_t block, struct thread_id th
 				   (uint64_t[]){ block, thread.v, count });
 }
 
-int store_thread_runs_set(struct store *store, struct thread_id thread, uint64_t runs,
+int store_thread_runs_add(struct store *store, struct thread_id thread, uint64_t runs,
 			  uint64_t lost)
 {
-	return store_numbers_write(store, STATEMENT_THREAD_RUNS_SET, 3,
+	return store_numbers_write(store, STATEMENT_THREAD_RUNS_ADD, 3,
 				   (uint64_t[]){ thread.v, runs, lost });
 }

@@ -318,6 +318,38 @@ static void place_line(struct debuginfo *info, struct unit *unit, uint64_t pc,
 		frame->line = (uint32_t)number;
 }
 
+static struct symbol_line line_read(struct debuginfo *info, struct unit *unit, Dwarf_Line *line)
+{
+	struct symbol_line row = {};
+	Dwarf_Addr address = 0;
+	bool ends = false;
+	int number = 0;
+
+	dwarf_lineaddr(line, &address);
+	row.address = address;
+	if (dwarf_lineendsequence(line, &ends) || ends)
+		return row;
+	if (dwarf_lineno(line, &number) == 0 && number > 0)
+		row.line = (uint32_t)number;
+	row.file = path_full(info, unit, dwarf_linesrc(line, NULL, NULL));
+	return row;
+}
+
+size_t debuginfo_lines(struct debuginfo *info, size_t unit, size_t first, size_t max,
+		       struct symbol_line *ret, size_t *ret_units)
+{
+	Dwarf_Lines *lines;
+	size_t count = 0, used = 0;
+
+	*ret_units = info->units.count;
+	if (unit >= info->units.count ||
+	    dwarf_getsrclines(&info->units.items[unit].lines, &lines, &count))
+		return 0;
+	for (size_t i = first; i < count && used < max; i++)
+		ret[used++] = line_read(info, &info->units.items[unit], dwarf_onesrcline(lines, i));
+	return used;
+}
+
 /* Parts that the compiler split off and put back have no name and are no frame. */
 static void scope_learn(struct debuginfo *info, struct unit *unit, struct scope *scope)
 {

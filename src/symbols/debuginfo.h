@@ -22,5 +22,12 @@ void debuginfo_destroy(struct debuginfo *info);
 size_t debuginfo_frames(struct debuginfo *info, uint64_t pc, struct symbol_frame *ret_frames,
 			size_t max, uint64_t *ret_start, uint64_t *ret_end);
 
+/*
+ * Rows `first` and following of the table of lines of a unit, at most max; returns how many. *ret_units: how many units there
+ * are. Addresses are those of the DWARF.
+ */
+size_t debuginfo_lines(struct debuginfo *info, size_t unit, size_t first, size_t max,
+		       struct symbol_line *ret, size_t *ret_units);
+
 /* The function that begins at the address. */
 bool debuginfo_function(struct debuginfo *info, uint64_t pc, Dwarf_Die *ret);

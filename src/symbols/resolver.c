@@ -310,3 +310,17 @@ int resolver_parameters(struct resolver *resolver, uint64_t address,
 	return parameters_read(&resolver->parameters, &function, address - resolver->info_bias, ret,
 			       ret_count);
 }
+
+size_t resolver_lines(struct resolver *resolver, size_t unit, size_t first, size_t max,
+		      struct symbol_line *ret, size_t *ret_units)
+{
+	size_t count;
+
+	*ret_units = 0;
+	if (!resolver->info)
+		return 0;
+	count = debuginfo_lines(resolver->info, unit, first, max, ret, ret_units);
+	for (size_t i = 0; i < count; i++)
+		ret[i].address += resolver->info_bias;
+	return count;
+}

@@ -16,6 +16,9 @@ void resolver_destroy(struct resolver *resolver);
 DEFINE_AUTO(struct resolver, resolver_destroy)
 /* As symbols_resolve(). */
 int resolver_resolve(struct resolver *resolver, uint64_t address, struct symbol_answer *ret);
+/* As debuginfo_lines(), with addresses of the file. */
+size_t resolver_lines(struct resolver *resolver, size_t unit, size_t first, size_t max,
+		      struct symbol_line *ret, size_t *ret_units);
 /* As symbols_parameters(). */
 int resolver_parameters(struct resolver *resolver, uint64_t address,
 			struct symbol_parameter ret[static SYMBOL_PARAMETERS_MAX],

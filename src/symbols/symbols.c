@@ -29,6 +29,8 @@ static const struct worker_limits limits = {
 	.memory = 4ull << 30,
 };
 
+enum { LINES_MAX = 16 << 20 };
+
 enum trust { TRUST_ALL, TRUST_TABLES, TRUST_NOTHING };
 
 struct symbols {
@@ -229,6 +231,45 @@ int symbols_parameters(struct symbols *symbols, uint64_t address,
 		};
 	*ret_count = answer->count;
 	return 0;
+}
+
+/* Up to WORKER_LINES_MAX lines of a unit. Returns how many. */
+static size_t lines_ask(struct symbols *symbols, uint64_t unit, uint64_t first,
+			struct symbol_line *ret, size_t *ret_units)
+{
+	AUTO(free_ptr) struct worker_reply *reply = NULL;
+	const struct worker_row *row;
+	size_t count;
+
+	if (symbols_ask(symbols, WORKER_LINES, (uint64_t[]){ unit, first }, 2, &reply))
+		return 0;
+	row = worker_reply_rows(reply) + worker_reply_answers(reply)[0].first;
+	count = worker_reply_answers(reply)[0].count;
+	*ret_units = worker_reply_answers(reply)[1].size;
+	for (size_t i = 0; i < count; i++, row++)
+		ret[i] = (struct symbol_line){
+			.address = (uint64_t)row->numbers[2] << 32 | row->numbers[1],
+			.file = row->texts[0] ? symbols->numbered.items[row->texts[0]] : NULL,
+			.line = row->numbers[0],
+		};
+	return count;
+}
+
+void symbols_lines(struct symbols *symbols, struct symbol_line **ret, size_t *ret_count)
+{
+	ARRAY(struct symbol_line) lines = {};
+	size_t units = 1, count;
+
+	for (size_t unit = 0; unit < units && lines.count < LINES_MAX; unit++)
+		for (size_t first = 0; lines.count < LINES_MAX; first += count) {
+			array_reserve(&lines, lines.count + WORKER_LINES_MAX);
+			count = lines_ask(symbols, unit, first, lines.items + lines.count, &units);
+			lines.count += count;
+			if (count < WORKER_LINES_MAX)
+				break;
+		}
+	*ret = lines.items;
+	*ret_count = lines.count;
 }
 
 const char *symbol_encoding_text(enum symbol_encoding encoding)

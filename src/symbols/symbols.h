@@ -28,6 +28,13 @@ struct symbol_answer {
 	bool data; /* no function but an object, or a section: "[.rodata]" */
 };
 
+/* From this address on, up to that of the next one, code belongs to the line. */
+struct symbol_line {
+	uint64_t address;
+	const char *file; /* NULL: unknown. Belongs to who was asked */
+	uint32_t line; /* 0: of no line, or behind the last code */
+};
+
 /* How to read the bits of a parameter. */
 #define SYMBOL_ENCODINGS(X)                                                                        \
 	X(SIGNED, "signed")                                                                        \
@@ -83,6 +90,11 @@ void symbols_resolve_many(struct symbols *symbols, const uint64_t *addresses, si
 int symbols_parameters(struct symbols *symbols, uint64_t address,
 		       struct symbol_parameter ret[static SYMBOL_PARAMETERS_MAX],
 		       size_t *ret_count);
+/*
+ * The tables of lines, all units one after the other, each in ascending order. *ret is the caller's to free. Without debug
+ * information there are none.
+ */
+void symbols_lines(struct symbols *symbols, struct symbol_line **ret, size_t *ret_count);
 const char *symbol_encoding_text(enum symbol_encoding encoding);
 /* Copies at most size bytes of code from address on; returns how many, or a negative errno. */
 int symbols_code(struct symbols *symbols, uint64_t address, void *ret, size_t size);

@@ -185,6 +185,38 @@ static void parameters_say(struct speaker *speaker, struct resolver *resolver, u
 		};
 }
 
+static void lines_say(struct speaker *speaker, struct resolver *resolver, uint64_t unit,
+		      uint64_t first)
+{
+	struct symbol_line lines[WORKER_LINES_MAX];
+	size_t units = 0;
+	size_t count = resolver_lines(resolver, unit, first, WORKER_LINES_MAX, lines, &units);
+
+	*array_push(&speaker->answers) = (struct worker_answer){ .count = (uint32_t)count };
+	*array_push(&speaker->answers) = (struct worker_answer){ .size = units };
+	for (size_t i = 0; i < count; i++)
+		*array_push(&speaker->rows) = (struct worker_row){
+			.texts = { string_number(speaker, lines[i].file) },
+			.numbers = { lines[i].line, (uint32_t)lines[i].address,
+				     (uint32_t)(lines[i].address >> 32) },
+		};
+}
+
+static void request_answer(struct speaker *speaker, struct resolver *resolver,
+			   const struct worker_request *request, const uint64_t *addresses)
+{
+	if (request->question == WORKER_LINES) {
+		if (request->count == 2)
+			lines_say(speaker, resolver, addresses[0], addresses[1]);
+		return;
+	}
+	for (uint32_t i = 0; i < request->count; i++)
+		if (request->question == WORKER_PARAMETERS)
+			parameters_say(speaker, resolver, addresses[i]);
+		else
+			frames_say(speaker, resolver, addresses[i]);
+}
+
 static bool speaker_send(struct speaker *speaker)
 {
 	struct worker_reply reply = {
@@ -228,11 +260,7 @@ static void worker_serve(const char *path, bool with_dwarf, const struct worker_
 		if (!resolver)
 			resolver = resolver_create(FD_FILE, path, with_dwarf);
 		speaker.answers.count = speaker.rows.count = 0;
-		for (uint32_t i = 0; i < request.count; i++)
-			if (request.question == WORKER_PARAMETERS)
-				parameters_say(&speaker, resolver, addresses[i]);
-			else
-				frames_say(&speaker, resolver, addresses[i]);
+		request_answer(&speaker, resolver, &request, addresses);
 		allowance_end();
 		if (!speaker_send(&speaker))
 			break;
@@ -309,8 +337,10 @@ static bool header_sound(const struct worker_reply *reply, size_t count)
 static bool answers_sound(const struct worker_reply *reply, enum worker_question question)
 {
 	const struct worker_answer *answers = worker_reply_answers(reply);
-	uint32_t least = question == WORKER_FRAMES;
-	uint32_t most = least ? RESOLVER_FRAMES_MAX : SYMBOL_PARAMETERS_MAX;
+	static const uint32_t mosts[] = { [WORKER_FRAMES] = RESOLVER_FRAMES_MAX,
+					  [WORKER_PARAMETERS] = SYMBOL_PARAMETERS_MAX,
+					  [WORKER_LINES] = WORKER_LINES_MAX };
+	uint32_t least = question == WORKER_FRAMES, most = mosts[question];
 
 	for (uint32_t i = 0; i < reply->answer_count; i++)
 		if (answers[i].result == 0 &&

@@ -19,7 +19,14 @@ struct worker {
 enum worker_question {
 	WORKER_FRAMES, /* rows: texts name, linkage, file; numbers line */
 	WORKER_PARAMETERS, /* rows: texts name, type; numbers argument, encoding, size */
+	/*
+	 * In place of addresses: unit, first row. Rows: texts file; numbers line, low and high half of the address. The
+	 * first answer has the rows, the second as its size the number of units.
+	 */
+	WORKER_LINES,
 };
+
+enum { WORKER_LINES_MAX = 256 }; /* rows of an answer */
 
 /* A request: this, then count addresses. */
 struct worker_request {

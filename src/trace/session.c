@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The draining thread sleeps on the bell of the shared memory; it has no signals. The store, the load map and all that sinks
+ * keep belong to it from its start to its end, and to the caller before and after.
+ */
+#include "trace/session.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/utsname.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/strbuf.h"
+#include "ingest/symbolise.h"
+#include "trace/book.h"
+#include "trace/parts.h"
+#include "trace/raw.h"
+
+enum { NAP_MS = 20, SINKS = 2 };
+
+struct session {
+	struct store *store;
+	struct book *book;
+	struct raw *raw;
+	struct drain *drain;
+	struct drain_sink sinks[SINKS];
+	bool marks;
+	uint64_t started;
+	pthread_t thread;
+	bool running;
+	bool stop; /* set by the caller's thread, once */
+};
+
+static int meta_store(struct store *store, const struct session_options *options)
+{
+	struct strbuf command = {};
+	struct utsname machine = {};
+	int err = 0;
+
+	uname(&machine);
+	for (char *const *word = options->command; word && *word; word++)
+		strbuf_printf(&command, "%s%s", word == options->command ? "" : " ", *word);
+	const struct {
+		const char *key, *value;
+	} texts[] = {
+		{ "host", machine.nodename },	{ "kernel", machine.release },
+		{ "machine", machine.machine }, { "command", strbuf_text(&command) },
+		{ "event", "executed-code" },	{ "unit", "runs" },
+		{ "tool", options->tool },
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]) && !err; i++)
+		err = store_meta_set(store, texts[i].key, texts[i].value);
+	err = err ? err : store_meta_set_u64(store, "started", clock_wall());
+	err = err ? err : store_meta_set_u64(store, "started_monotonic", clock_monotonic());
+	strbuf_deinit(&command);
+	return err ? err : store_commit(store);
+}
+
+int session_create(const struct session_options *options, struct session **ret)
+{
+	AUTO(session_destroy_auto) struct session *session = mem_zalloc(sizeof(*session));
+	size_t count = 0;
+	int err = store_create(options->output, &session->store);
+
+	session->started = clock_monotonic();
+	session->marks = options->counters == DRAIN_MARKS;
+	err = err ? err : meta_store(session->store, options);
+	err = err ? err : book_create(session->store, session->marks, &session->book);
+	if (!err && options->raw)
+		err = raw_create(options->raw, &session->raw);
+	if (err)
+		return err;
+	session->sinks[count++] = book_sink(session->book);
+	if (session->raw)
+		session->sinks[count++] = raw_sink(session->raw);
+	err = drain_create(options->shared, options->shared_size, options->counters, session->sinks,
+			   count, &session->drain);
+	if (err)
+		return err;
+	*ret = take_ptr(session);
+	return 0;
+}
+
+static void thread_stop(struct session *session)
+{
+	if (!session->running)
+		return;
+	__atomic_store_n(&session->stop, true, __ATOMIC_RELEASE);
+	drain_wake(session->drain);
+	pthread_join(session->thread, NULL);
+	session->running = false;
+}
+
+void session_destroy(struct session *session)
+{
+	if (!session)
+		return;
+	if (session->drain)
+		thread_stop(session);
+	drain_destroy(session->drain);
+	raw_destroy(session->raw);
+	book_destroy(session->book);
+	if (session->store)
+		store_abandon(session->store);
+	free(session);
+}
+
+static void *session_main(void *ctx)
+{
+	struct session *session = ctx;
+
+	while (!__atomic_load_n(&session->stop, __ATOMIC_ACQUIRE))
+		if (!drain_sweep(session->drain))
+			drain_wait(session->drain, NAP_MS);
+	drain_finish(session->drain);
+	return NULL;
+}
+
+int session_start(struct session *session)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&session->thread, NULL, session_main, session);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	session->running = !err;
+	return err ? err_set(-err, "cannot start a thread: %s", strerror(err)) : 0;
+}
+
+static int profile_complete(struct session *session)
+{
+	int err = book_finish(session->book, drain_totals(session->drain));
+
+	err = err ? err : parts_store(session->book, session->store);
+	err = err ? err : symbolise(session->store, parts_module_open, book_loadmap(session->book));
+	err = err ? err : lines_store(session->book, session->store, session->marks);
+	if (!err)
+		err = store_meta_set_u64(session->store, "duration_ns",
+					 clock_monotonic() - session->started);
+	if (!err && session->raw)
+		err = raw_finish(session->raw);
+	return err ? err : store_finish(session->store);
+}
+
+int session_finish(struct session *session, struct session_result *ret)
+{
+	struct session_result result = {};
+	const struct book_block *blocks;
+	size_t count;
+	int err;
+
+	thread_stop(session);
+	result.totals = *drain_totals(session->drain);
+	result.native = book_threads_native(session->book);
+	blocks = book_blocks(session->book, &count);
+	for (size_t i = 1; i < count; i++) {
+		uint64_t times = session->marks ? blocks[i].count > 0 : blocks[i].count;
+
+		result.blocks += times;
+		result.instructions += times * blocks[i].instructions;
+	}
+	err = profile_complete(session);
+	store_destroy(take_ptr(session->store));
+	if (!err)
+		*ret = result;
+	return err;
+}
