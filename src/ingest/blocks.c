@@ -158,7 +158,7 @@ static void index_add(struct blocks *blocks, const struct translation *translati
 /* --- Translating --------------------------------------------------------------------------------- */
 
 /* Empties the kernel's maps, and drops what was kept from the time before. */
-static int start_over(struct blocks *blocks)
+static void start_over(struct blocks *blocks)
 {
 	uint32_t dropped = blocks->kept_from - blocks->first_serial;
 
@@ -171,7 +171,7 @@ static int start_over(struct blocks *blocks)
 	blocks->first_serial = blocks->kept_from;
 	blocks->kept_from = blocks->first_serial + (uint32_t)blocks->all.count;
 	map_clear(&blocks->by_key);
-	return sampler_forget_blocks(blocks->sampler);
+	sampler_forget_blocks(blocks->sampler);
 }
 
 static int publish(struct blocks *blocks, const struct block_key *key,
@@ -182,9 +182,8 @@ static int publish(struct blocks *blocks, const struct block_key *key,
 	int err = sampler_publish_block(blocks->sampler, key, block, serial);
 
 	if (err == -ENOSPC) {
-		err = start_over(blocks);
-		serial = blocks->first_serial + (uint32_t)blocks->all.count;
-		err = err ? err : sampler_publish_block(blocks->sampler, key, block, serial);
+		start_over(blocks);
+		err = sampler_publish_block(blocks->sampler, key, block, serial);
 	}
 	if (err)
 		return err;
@@ -324,7 +323,6 @@ int blocks_want(struct blocks *blocks, const struct run_wanted *wanted)
 	source_begin(blocks, wanted, &source);
 	for (size_t i = 0; i < agenda.count && !err; i++)
 		err = translate(blocks, &source, agenda.addresses[i], &agenda);
-	err = err ? err : sampler_publish_flush(blocks->sampler);
 	budget_spend(blocks, begun);
 	return err;
 }

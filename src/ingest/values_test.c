@@ -33,14 +33,8 @@ int sampler_publish_block(struct sampler *sampler, const struct block_key *key,
 	return 0;
 }
 
-int sampler_publish_flush(struct sampler *sampler)
+void sampler_forget_blocks(struct sampler *sampler)
 {
-	return 0;
-}
-
-int sampler_forget_blocks(struct sampler *sampler)
-{
-	return 0;
 }
 
 size_t sampler_kernel_text(struct sampler *sampler, uint64_t address, void *ret, size_t size)

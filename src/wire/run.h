@@ -102,18 +102,41 @@ struct block_key {
 	wire_u32 reserved;
 };
 
-/* Value of the blocks map: a translation, from one of its instructions on. An interrupt may come at any of them. */
+/*
+ * A slot of the table of translations: a translation, from one of its instructions on. An interrupt may come at any of
+ * them. The host writes while the kernel reads: a serial that is the same before and after reading vouches for the rest.
+ */
 struct run_block {
-	wire_u32 serial; /* unique over all translations */
+	wire_u64 address; /* of the instruction; as in block_key */
+	wire_u32 module;
+	wire_u32 serial; /* unique over all translations; 0: the slot is free, or being written */
 	wire_u32 first; /* in the uops map; of the whole translation, as is count */
-	wire_u16 count;
-	wire_u16 length; /* bytes of code from the instruction on */
-	wire_u16 next; /* micro-operation to begin with */
-	wire_u16 at; /* the instruction, from the translation's address on */
+	wire_u8 count;
+	wire_u8 length; /* bytes of code from the instruction on */
+	wire_u8 next; /* micro-operation to begin with */
+	wire_u8 at; /* the instruction, from the translation's address on */
 	wire_u64 code_hash; /* run_code_hash() of the code */
 };
 
-_Static_assert(sizeof(struct run_block) == 24, "wire");
+_Static_assert(sizeof(struct run_block) == 32, "wire: two to a cache line");
+_Static_assert(UOP_BLOCK_MAX <= 255 && UOP_CODE_MAX <= 255, "in a byte");
+
+enum { RUN_PROBES = 16 }; /* slots that a translation may be in */
+
+static inline __attribute__((always_inline)) wire_u64 run_block_hash(wire_u64 address,
+								     wire_u32 module)
+{
+	wire_u64 hash = (address >> 6 ^ (wire_u64)module << 40) * 0x9e3779b97f4a7c15ull;
+
+	/* The instructions of a cache line of code have slots close together. */
+	return (hash ^ hash >> 32) + (address >> 1 & 31);
+}
+
+/* Number i of the slots of a hash, from 0 on; to be cut to the size of the table. */
+static inline __attribute__((always_inline)) wire_u32 run_block_slot(wire_u64 hash, wire_u32 i)
+{
+	return (wire_u32)hash + i * ((wire_u32)(hash >> 40) | 1);
+}
 
 /* A request for a translation. */
 struct run_wanted {

@@ -22,6 +22,8 @@
 const volatile __u32 run_length = 0; /* instructions captured; 0: no runs */
 const volatile __u32 run_skip = 0; /* most instructions skipped before */
 const volatile __u32 run_every = 1; /* one of so many samples has a run */
+const volatile __u32 blocks_mask =
+	0; /* slots of the table of translations, a power of two, less 1 */
 const volatile __u16 run_flags = 0; /* RUN_SYSTEM, RUN_OVERWRITTEN */
 const volatile __s64 percpu_base_place =
 	0; /* of the per-CPU base, counted from the run queue; 0: not known */
@@ -42,10 +44,10 @@ volatile __u64 direct_map = 0;
 volatile __u64 page_map = 0; /* a struct page for each page of RAM */
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, struct block_key);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* blocks_mask + 1 */
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
 	__type(value, struct run_block);
 } blocks SEC(".maps");
 
@@ -460,6 +462,31 @@ static __always_inline int run_locate(struct run *run, __u64 pc)
 	return 0;
 }
 
+/* Copies the slot of an instruction; 0: there is none. Global, so that it is verified once. */
+__noinline int block_find(__u64 address, __u32 module, struct run_block *ret)
+{
+	__u64 hash = run_block_hash(address, module);
+
+	if (!ret)
+		return 0;
+	for (int i = 0; i < RUN_PROBES; i++) {
+		__u32 at = run_block_slot(hash, i) & blocks_mask;
+		volatile struct run_block *slot = bpf_map_lookup_elem(&blocks, &at);
+		__u32 serial;
+
+		if (!slot)
+			return 0;
+		serial = slot->serial;
+		if (!serial)
+			return 0;
+		if (slot->address != address || slot->module != module)
+			continue;
+		*ret = *slot;
+		return slot->serial == serial;
+	}
+	return 0;
+}
+
 static __always_inline long code_read(const struct run *run, __u64 pc, void *ret, __u32 size)
 {
 	return run->in_kernel ? run_read(run, pc, ret, size)
@@ -475,10 +502,10 @@ static __always_inline __u64 want_wakeup(struct run *run, __u64 now)
 	return BPF_RB_FORCE_WAKEUP;
 }
 
-static __always_inline void block_want(struct run *run, const struct block_key *key, __u64 pc,
-				       __u32 stale)
+static __always_inline void block_want(struct run *run, __u64 address, __u64 pc, __u32 stale)
 {
-	__u64 *asked = bpf_map_lookup_elem(&blocks_wanted, key);
+	struct block_key key = { .address = address, .module = run->module };
+	__u64 *asked = bpf_map_lookup_elem(&blocks_wanted, &key);
 	__u64 now = run->record.record.time;
 	struct run_wanted *wanted = &run->wanted;
 	__u32 part = PAGE - pc % PAGE;
@@ -487,7 +514,7 @@ static __always_inline void block_want(struct run *run, const struct block_key *
 		return;
 	wanted->record = run->record.record;
 	wanted->record.kind = RECORD_WANTED;
-	wanted->key = *key;
+	wanted->key = key;
 	wanted->pc = pc;
 	wanted->stale = stale;
 	wanted->code_size = RUN_CODE_BYTES;
@@ -498,7 +525,7 @@ static __always_inline void block_want(struct run *run, const struct block_key *
 	}
 	if (bpf_ringbuf_output(&ring, wanted, sizeof(*wanted), want_wakeup(run, now)))
 		return;
-	bpf_map_update_elem(&blocks_wanted, key, &now, BPF_ANY);
+	bpf_map_update_elem(&blocks_wanted, &key, &now, BPF_ANY);
 }
 
 /* Whether the code at pc is what the block was made of. */
@@ -526,31 +553,29 @@ static __always_inline int code_compare(struct run *run, const struct run_block 
 static __always_inline int block_enter(struct run *run)
 {
 	__u64 pc = run->state.pc;
-	struct block_key key = {};
-	struct run_block *block;
+	struct run_block block = {};
+	__u64 address;
 	int end;
 
 	if (pc - run->mapping_start >= run->mapping_size && run_locate(run, pc))
 		return UOP_END_CODE_UNREADABLE;
-	key.address = pc - run->bias;
-	key.module = run->module;
-	block = bpf_map_lookup_elem(&blocks, &key);
-	if (!block) {
-		block_want(run, &key, pc, 0);
+	address = pc - run->bias;
+	if (!block_find(address, run->module, &block)) {
+		block_want(run, address, pc, 0);
 		return UOP_END_BLOCK_MISSING;
 	}
-	end = code_compare(run, block, pc);
+	end = code_compare(run, &block, pc);
 	if (end) {
 		if (end == UOP_END_BLOCK_STALE)
-			block_want(run, &key, pc, 1);
+			block_want(run, address, pc, 1);
 		return end;
 	}
 	log_word(run, pc, 0);
-	log_word(run, (__u64)block->at << 32 | block->serial, 0);
-	run->first = block->first;
-	run->count = block->count;
+	log_word(run, (__u64)block.at << 32 | block.serial, 0);
+	run->first = block.first;
+	run->count = block.count;
 	run->at = ~0u;
-	run->state.next = block->next;
+	run->state.next = block.next;
 	run->state.regs[UOP_BIAS] = run->bias;
 	return 0;
 }

@@ -61,7 +61,7 @@ static size_t read_memory(void *context, uint64_t address, void *ret, size_t siz
 
 static bool is_nearly_full(const struct run_bench *bench)
 {
-	return bench->uops_used + RESERVE * UOP_BLOCK_MAX > BENCH_UOPS ||
+	return bench->table.uops_used + RESERVE * UOP_BLOCK_MAX > BENCH_UOPS ||
 	       bench->blocks.count + RESERVE > BENCH_BLOCKS;
 }
 
@@ -88,28 +88,6 @@ void run_bench_host(struct run_bench *bench)
 
 /* --- The kernel's side ------------------------------------------------------------------------------ */
 
-static int block_put(struct run_bench *bench, const struct bench_block *known, uint32_t serial,
-		     unsigned next)
-{
-	const struct uop_block *block = &known->block;
-	unsigned at = block->uops[next].at;
-	uint8_t code[UOP_CODE_MAX + 8] = { 0 };
-	struct block_key key = { .address = block->pc + at, .module = BENCH_MODULE };
-	struct run_block row = {
-		.serial = serial,
-		.first = known->first,
-		.count = block->count,
-		.length = (wire_u16)(block->length - at),
-		.next = (wire_u16)next,
-		.at = (wire_u16)at,
-	};
-
-	memcpy(code, block->code + at, row.length);
-	row.code_hash = run_code_hash(code, row.length);
-	return bpf_map__update_elem(bench->skeleton->maps.blocks, &key, sizeof(key), &row,
-				    sizeof(row), BPF_ANY);
-}
-
 static bool is_published(const struct run_bench *bench, uint64_t pc)
 {
 	const uint64_t *serial = map_find(&bench->by_pc, pc);
@@ -127,6 +105,7 @@ static bool is_published(const struct run_bench *bench, uint64_t pc)
 void run_bench_publish(struct run_bench *bench, uint64_t pc, bool suffixes)
 {
 	struct bench_block *known;
+	struct block_key key = { .address = pc - BENCH_BIAS, .module = BENCH_MODULE };
 	const struct uop_block *block;
 	size_t left;
 	const uint8_t *code = memory_at(bench, pc, &left);
@@ -134,34 +113,25 @@ void run_bench_publish(struct run_bench *bench, uint64_t pc, bool suffixes)
 
 	if (!suffixes && is_published(bench, pc))
 		return;
-	if (bench->uops_used + UOP_BLOCK_MAX > BENCH_UOPS)
+	if (bench->table.uops_used + UOP_BLOCK_MAX > BENCH_UOPS)
 		abort();
 	known = array_push(&bench->blocks);
 	known->pc = pc;
-	known->first = bench->uops_used;
+	known->first = bench->table.uops_used;
 	lift_block(code, left < UOP_CODE_MAX + 16 ? left : UOP_CODE_MAX + 16, pc - BENCH_BIAS,
 		   &known->block);
 	block = &known->block;
-	memcpy(bench->uops + known->first, block->uops, block->count * sizeof(struct uop));
-	bench->uops_used += block->count;
 	serial = (uint32_t)bench->blocks.count;
 	*map_at(&bench->by_pc, pc, NULL) = serial;
-	for (unsigned i = 0; i < block->count; i++)
-		if (!i || (suffixes && block->uops[i].at != block->uops[i - 1].at))
-			if (block_put(bench, known, serial, i))
-				abort();
+	if (block_table_put(&bench->table, &key, block, serial, suffixes))
+		abort();
 }
 
 void run_bench_clear(struct run_bench *bench)
 {
-	struct bpf_map *map = bench->skeleton->maps.blocks;
-	struct block_key key;
-
-	while (!bpf_map__get_next_key(map, NULL, &key, sizeof(key)))
-		bpf_map__delete_elem(map, &key, sizeof(key), 0);
+	block_table_clear(&bench->table);
 	map_clear(&bench->by_pc);
 	bench->blocks.count = 0;
-	bench->uops_used = 0;
 }
 
 static int on_record(void *ctx, void *data, size_t size)
@@ -358,15 +328,19 @@ static int skeleton_load(struct run_bench *bench, unsigned flags)
 		return -errno;
 	skeleton->rodata->run_flags = (uint16_t)flags;
 	skeleton->rodata->ring_wakeup = UINT64_MAX;
-	bpf_map__set_max_entries(skeleton->maps.blocks, BENCH_BLOCKS);
+	skeleton->rodata->blocks_mask = 2 * BENCH_BLOCKS - 1;
+	bpf_map__set_max_entries(skeleton->maps.blocks, 2 * BENCH_BLOCKS);
 	bpf_map__set_max_entries(skeleton->maps.uops, BENCH_UOPS);
 	err = run_test_bpf__load(skeleton);
 	if (err)
 		return err;
-	bench->uops = map_window(skeleton->maps.uops, BENCH_UOPS * sizeof(struct uop));
+	err = block_table_init(&bench->table, bpf_map__fd(skeleton->maps.blocks), 2 * BENCH_BLOCKS,
+			       bpf_map__fd(skeleton->maps.uops), BENCH_UOPS);
+	if (err)
+		return err;
 	bench->test = map_window(skeleton->maps.tests, sizeof(struct run_test));
 	bench->ring = ring_buffer__new(bpf_map__fd(skeleton->maps.ring), on_record, bench, NULL);
-	if (!bench->uops || !bench->test || !bench->ring)
+	if (!bench->test || !bench->ring)
 		return -errno;
 	return mapping_put(bench);
 }
@@ -394,8 +368,7 @@ void run_bench_destroy(struct run_bench *bench)
 {
 	if (!bench)
 		return;
-	if (bench->uops)
-		munmap(bench->uops, BENCH_UOPS * sizeof(struct uop));
+	block_table_deinit(&bench->table);
 	if (bench->test)
 		munmap(bench->test, sizeof(struct run_test));
 	ring_buffer__free(bench->ring);

@@ -16,6 +16,7 @@
 
 #include "base/array.h"
 #include "base/map.h"
+#include "capture/kernel/block_table.h"
 #include "capture/kernel/run_test.h"
 #include "isa/uop_run.h"
 
@@ -28,7 +29,7 @@ enum {
 	BENCH_DATA_SIZE = 1 << 16, /* then there is a page that cannot be read */
 	BENCH_MODULE = RUN_MODULE_FIRST + 7,
 	BENCH_UOPS = 1 << 18,
-	BENCH_BLOCKS = 1 << 14,
+	BENCH_BLOCKS = 1 << 14, /* instructions; half of the slots */
 	BENCH_TEXT_MAX = 256,
 };
 
@@ -59,8 +60,7 @@ struct run_bench {
 	/* Private. */
 	struct run_test_bpf *skeleton;
 	struct ring_buffer *ring;
-	struct uop *uops;
-	uint32_t uops_used;
+	struct block_table table;
 	struct map by_pc; /* to the serial of the newest translation */
 };
 

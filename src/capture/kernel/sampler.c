@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "capture/kernel/block_table.h"
 #include "capture/kernel/layout.h"
 #include "sampler.skel.h"
 
@@ -49,11 +50,7 @@ struct sampler {
 	int handler_err; /* first failure of a handler during a drain */
 	uint64_t bad_records;
 	uint64_t bad_runs;
-	struct uop *uops; /* the uops map; only what is used takes memory */
-	uint32_t uops_used;
-	uint32_t blocks_used; /* entries of the blocks map, replaced ones counted again */
-	ARRAY(struct block_key) block_keys; /* to be published */
-	ARRAY(struct run_block) block_rows;
+	struct block_table blocks;
 	uint32_t rows_used;
 	uint32_t mappings_used;
 	uint32_t generation;
@@ -472,80 +469,15 @@ void sampler_forget_process(struct sampler *sampler, uint32_t tgid)
 
 /* --- Translations in ------------------------------------------------------------------------------ */
 
-/* The block from its micro-operation number next on, which begins an instruction. */
-static void suffix_add(struct sampler *sampler, const struct block_key *key,
-		       const struct uop_block *block, uint32_t serial, unsigned next)
-{
-	unsigned at = block->uops[next].at;
-	uint8_t code[UOP_CODE_MAX + 8] = { 0 };
-	struct run_block row = {
-		.serial = serial,
-		.first = sampler->uops_used,
-		.count = block->count,
-		.length = (wire_u16)(block->length - at),
-		.next = (wire_u16)next,
-		.at = (wire_u16)at,
-	};
-
-	memcpy(code, block->code + at, row.length);
-	row.code_hash = run_code_hash(code, row.length);
-	*array_push(&sampler->block_keys) =
-		(struct block_key){ .address = key->address + at, .module = key->module };
-	*array_push(&sampler->block_rows) = row;
-}
-
 int sampler_publish_block(struct sampler *sampler, const struct block_key *key,
 			  const struct uop_block *block, uint32_t serial)
 {
-	const struct sampler_runs *runs = &sampler->options.runs;
-	size_t before = sampler->block_keys.count;
-
-	if (block->count > runs->max_uops - sampler->uops_used)
-		return -ENOSPC;
-	memcpy(sampler->uops + sampler->uops_used, block->uops, block->count * sizeof(struct uop));
-	for (unsigned i = 0; i < block->count; i++)
-		if (block->uops[i].at < block->length &&
-		    (!i || block->uops[i].at != block->uops[i - 1].at))
-			suffix_add(sampler, key, block, serial, i);
-	if (!block->length)
-		suffix_add(sampler, key, block, serial, 0);
-	sampler->blocks_used += (uint32_t)(sampler->block_keys.count - before);
-	sampler->uops_used += block->count;
-	return sampler->blocks_used > runs->max_blocks ? -ENOSPC : 0;
+	return block_table_put(&sampler->blocks, key, block, serial, true);
 }
 
-int sampler_publish_flush(struct sampler *sampler)
+void sampler_forget_blocks(struct sampler *sampler)
 {
-	uint32_t count = (uint32_t)sampler->block_keys.count;
-	int err = 0;
-
-	if (count)
-		err = bpf_map_update_batch(bpf_map__fd(sampler->skeleton->maps.blocks),
-					   sampler->block_keys.items, sampler->block_rows.items,
-					   &count, NULL);
-	sampler->block_keys.count = sampler->block_rows.count = 0;
-	return err ? err_set(err, "cannot publish translations: %s", strerror(-err)) : 0;
-}
-
-int sampler_forget_blocks(struct sampler *sampler)
-{
-	AUTO(free_ptr) struct block_key *keys = mem_alloc(COUNTS_BATCH * sizeof(*keys));
-	AUTO(free_ptr) struct run_block *rows = mem_alloc(COUNTS_BATCH * sizeof(*rows));
-	int fd = bpf_map__fd(sampler->skeleton->maps.blocks), err = 0;
-	struct block_key in, out;
-	bool first = true;
-
-	while (!err) {
-		uint32_t batch = COUNTS_BATCH;
-
-		err = bpf_map_lookup_and_delete_batch(fd, first ? NULL : &in, &out, keys, rows,
-						      &batch, NULL);
-		in = out;
-		first = false;
-	}
-	sampler->block_keys.count = sampler->block_rows.count = 0;
-	sampler->blocks_used = sampler->uops_used = 0;
-	return err == -ENOENT ? 0 : err_set(err, "cannot remove translations: %s", strerror(-err));
+	block_table_clear(&sampler->blocks);
 }
 
 /* Takes some 50 ms the first time. */
@@ -617,6 +549,16 @@ static int say_libbpf(enum libbpf_print_level level, const char *format, va_list
 	return 0;
 }
 
+/* Twice as many as are used at most, as a power of two. */
+static uint32_t blocks_slots(const struct sampler_runs *runs)
+{
+	uint32_t slots = 2;
+
+	while (slots < 2 * runs->max_blocks)
+		slots *= 2;
+	return slots;
+}
+
 static int maps_size(struct sampler_bpf *skeleton, const struct sampler_options *options)
 {
 	uint32_t cpus = (uint32_t)libbpf_num_possible_cpus();
@@ -635,8 +577,7 @@ static int maps_size(struct sampler_bpf *skeleton, const struct sampler_options 
 	if (!options->runs.length)
 		return err;
 	err = err ? err
-		  : bpf_map__set_max_entries(skeleton->maps.blocks,
-					     options->runs.max_blocks + UOP_BLOCK_MAX);
+		  : bpf_map__set_max_entries(skeleton->maps.blocks, blocks_slots(&options->runs));
 	err = err ? err : bpf_map__set_max_entries(skeleton->maps.uops, options->runs.max_uops);
 	return err;
 }
@@ -650,6 +591,7 @@ static void runs_configure(struct sampler *sampler)
 	skeleton->rodata->run_length = runs->length;
 	skeleton->rodata->run_skip = runs->skip;
 	skeleton->rodata->run_every = runs->every;
+	skeleton->rodata->blocks_mask = blocks_slots(runs) - 1;
 	skeleton->rodata->run_flags = (runs->system ? RUN_SYSTEM : 0) |
 				      (runs->overwritten ? RUN_OVERWRITTEN : 0);
 	skeleton->rodata->percpu_base_place = layout->percpu_base;
@@ -666,16 +608,15 @@ static void runs_configure(struct sampler *sampler)
 	}
 }
 
-static int uops_map(struct sampler *sampler)
+static int blocks_map(struct sampler *sampler)
 {
-	size_t size = (size_t)sampler->options.runs.max_uops * sizeof(struct uop);
-	void *uops = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
-			  bpf_map__fd(sampler->skeleton->maps.uops), 0);
+	const struct sampler_runs *runs = &sampler->options.runs;
+	const struct sampler_bpf *skeleton = sampler->skeleton;
+	int err = block_table_init(&sampler->blocks, bpf_map__fd(skeleton->maps.blocks),
+				   blocks_slots(runs), bpf_map__fd(skeleton->maps.uops),
+				   runs->max_uops);
 
-	if (uops == MAP_FAILED)
-		return err_set(-errno, "cannot map the table of translations: %s", strerror(errno));
-	sampler->uops = uops;
-	return 0;
+	return err ? err_set(err, "cannot map the table of translations: %s", strerror(-err)) : 0;
 }
 
 static int skeleton_load(struct sampler *sampler)
@@ -705,7 +646,7 @@ static int skeleton_load(struct sampler *sampler)
 	if (err)
 		return err_set(err, "cannot follow fork and exec: %s", strerror(-err));
 	if (options->runs.length)
-		err = uops_map(sampler);
+		err = blocks_map(sampler);
 	if (err)
 		return err;
 	sampler->ring =
@@ -741,11 +682,8 @@ void sampler_destroy(struct sampler *sampler)
 		close(*fd);
 	array_deinit(&sampler->events);
 	ring_buffer__free(sampler->ring);
-	if (sampler->uops)
-		munmap(sampler->uops, sampler->options.runs.max_uops * sizeof(struct uop));
+	block_table_deinit(&sampler->blocks);
 	sampler_bpf__destroy(sampler->skeleton);
-	array_deinit(&sampler->block_keys);
-	array_deinit(&sampler->block_rows);
 	array_deinit(&sampler->retired);
 	for (size_t i = 0; i < PLACE_CLASSES; i++)
 		array_deinit(&sampler->free[i]);

@@ -111,13 +111,12 @@ void sampler_forget_process(struct sampler *sampler, uint32_t tgid);
 /* Summed over CPUs. BAD_RECORD is the host's own count. */
 void sampler_run_tally(const struct sampler *sampler, struct run_tally *ret);
 /*
- * Replaces what there is for key and the block's other instructions, at the next flush. serial is the caller's, unique over all translations. -ENOSPC: the maps are full;
- * sampler_forget_blocks() makes room.
+ * Replaces what there is for key and the block's other instructions. serial is the caller's, unique over all
+ * translations. -ENOSPC: the table is full; sampler_forget_blocks() makes room.
  */
 int sampler_publish_block(struct sampler *sampler, const struct block_key *key,
 			  const struct uop_block *block, uint32_t serial);
-int sampler_publish_flush(struct sampler *sampler);
 /* Copies the running kernel's code, at most RUN_TEXT_BYTES; how many bytes, 0 if it is not code. */
 size_t sampler_kernel_text(struct sampler *sampler, uint64_t address, void *ret, size_t size);
 /* Runs that are under way may go on with the old translations for an instant; their records come within a round. */
-int sampler_forget_blocks(struct sampler *sampler);
+void sampler_forget_blocks(struct sampler *sampler);
