@@ -81,6 +81,16 @@ engine_miss_end:
 2:	save_all
 	call	engine_on_miss
 	mov	%gs:THREAD_SELF, %rdi
+	jmp	engine_resume
+
+/* From the middle of a fragment, which is to go on at THREAD_NEXT with all registers as they are now. */
+	.globl	engine_call
+	.hidden	engine_call
+	.type	engine_call, @function
+engine_call:
+	save_all
+	call	engine_on_call
+	mov	%gs:THREAD_SELF, %rdi
 	/* falls through */
 
 /*

@@ -30,6 +30,7 @@ struct thread {
 	uint64_t gs;
 	uint64_t fs_engine;
 	uint64_t pending; /* a signal that came while the engine was running */
+	uint64_t on_call;
 	/* What assembly does not know. */
 	uint64_t entered; /* epoch in which it last went into the cache; 0: it has left it, and holds nothing of it */
 	uint32_t tid;
@@ -70,6 +71,7 @@ THREAD_CHECK(scratch, THREAD_SCRATCH);
 THREAD_CHECK(gs, THREAD_GS);
 THREAD_CHECK(fs_engine, THREAD_FS_ENGINE);
 THREAD_CHECK(pending, THREAD_PENDING);
+THREAD_CHECK(on_call, THREAD_ON_CALL);
 _Static_assert(sizeof(struct thread) <= THREAD_TAGS, "the tables follow");
 
 enum register_number {
@@ -107,9 +109,10 @@ struct exit {
 	struct exit *next, **link; /* in the list of those that lead there */
 	uint32_t kind; /* enum exit_kind */
 	uint32_t length; /* of the instruction, for SYSCALL and FAULT */
+	uint32_t run; /* that ends there, for SYSCALL and FAULT; 0: nobody wants to know */
 };
 
-enum { PIECES_MAX = 8 };
+enum { PIECES_MAX = 16 };
 
 /* A copy of the program's code in the cache: pieces of it, in the order in which it is expected to run. */
 struct fragment {
@@ -127,10 +130,13 @@ struct fragment {
 	bool closed; /* nobody comes here any more */
 	bool checked; /* it begins with a check that the program's code is what it was made of */
 	uint8_t spilled; /* registers that the check uses */
+	uint32_t first_run; /* 0: nobody wants to know */
+	uint64_t flags_dead; /* where its runs end, a bit for each, in the order they were put */
 	uint32_t piece_count;
 	struct piece {
 		uint64_t pc;
 		uint32_t length; /* bytes of the program */
+		uint32_t instructions;
 	} pieces[]; /* PIECES_MAX while it is made */
 };
 
@@ -148,6 +154,8 @@ struct sighand {
 void *memory_take(size_t size);
 /* Fresh pages anywhere, or NULL. */
 void *memory_map(size_t size);
+/* Fresh pages in the place of what is there. */
+void memory_map_at(uint64_t address, size_t size);
 /* A few bytes of code anywhere, forever. */
 uint8_t *memory_code(size_t size);
 
@@ -177,7 +185,9 @@ struct region {
 	uint64_t start, end;
 	bool readable, writable, executable;
 	bool shared; /* somebody else may have a view that can be written */
-	bool anonymous; /* in no file */
+	uint64_t offset; /* in its file */
+	uint64_t inode; /* 0: it has no file */
+	uint32_t device_major, device_minor;
 };
 /* The executable mapping that pc lies in; NULL: none. */
 const struct region *region_of(uint64_t pc);
@@ -242,8 +252,11 @@ void signal_check(struct thread *thread);
 void signal_handlers_copy(struct thread *thread, const struct sighand *from);
 
 /* --- syscall.c --- */
-/* Does the program's system call: registers in, registers out. thread->pc is where it goes on. */
-void syscall_run(struct thread *thread, uint32_t length);
+/*
+ * Does the program's system call: registers in, registers out. thread->pc is where it goes on. False: a signal came
+ * first, and it has yet to be done.
+ */
+bool syscall_run(struct thread *thread, uint32_t length);
 
 /* --- native.c --- */
 /* The thread goes on natively when it is resumed; false: it need not, thread->pc is where it goes on here. */
@@ -257,6 +270,7 @@ bool native_back(struct thread *thread, uint64_t pc);
 /* --- host.c --- */
 /* 0 or a negative number: the host said no, or is gone. */
 int host_ask(const struct engine_request *request);
+bool host_alive(void);
 /* Counts one more or one less that runs natively. */
 void host_left(enum engine_leave reason, int change);
 void host_count(enum engine_count count);
@@ -270,6 +284,7 @@ _Noreturn void engine_die(const char *what);
 /* --- dispatch.S --- */
 void engine_exit(void);
 void engine_miss(void);
+void engine_call(void);
 _Noreturn void engine_resume(struct thread *thread);
 /* Calls function(a, b) with vector registers and fs kept. */
 long guarded_call(long (*function)(void *, void *), void *a, void *b);
@@ -294,5 +309,6 @@ void signal_arrive(int number, void *info, void *context);
 void engine_on_resume(struct thread *thread);
 void engine_on_exit(struct thread *thread);
 void engine_on_miss(struct thread *thread);
+void engine_on_call(struct thread *thread);
 _Noreturn void thread_begin(struct thread *thread);
 _Noreturn void engine_main(struct engine_boot *boot);

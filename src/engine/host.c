@@ -12,7 +12,7 @@ static struct engine_shared *shared(void)
 	return (struct engine_shared *)engine_boot.shared;
 }
 
-static bool host_alive(void)
+bool host_alive(void)
 {
 	return !__atomic_load_n(&shared()->closed, __ATOMIC_ACQUIRE) &&
 	       sys_2(kill, engine_boot.host_pid, 0) != -3; /* ESRCH */

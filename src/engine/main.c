@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Where the engine begins, and what it does each time the program leaves the cache. */
 #include "engine/engine.h"
+#include "engine/stream.h"
 #include "engine/sys.h"
+#include "engine/tool.h"
 
 struct engine_boot engine_boot;
 struct engine_boot *engine_boot_place;
@@ -52,6 +54,28 @@ static void on_stale(const struct exit *exit)
 	host_count(ENGINE_COUNT_STALE);
 }
 
+/* A system call belongs to the run that it ends; but not if it has yet to be done. */
+static void on_syscall(struct thread *thread, uint32_t run, uint32_t length)
+{
+	if (run)
+		tool()->run_told(thread, run);
+	if (tool() && tool()->syscall)
+		tool()->syscall(thread);
+	if (!syscall_run(thread, length) && run && tool()->run_untold)
+		tool()->run_untold(thread, run);
+	if (run)
+		stream_settle(thread);
+}
+
+static bool on_fault(struct thread *thread, uint32_t run)
+{
+	if (run) {
+		tool()->run_told(thread, run);
+		stream_settle(thread);
+	}
+	return native_go(thread);
+}
+
 void engine_on_exit(struct thread *thread)
 {
 	struct exit *exit, left;
@@ -71,8 +95,8 @@ void engine_on_exit(struct thread *thread)
 	thread->entered = 0; /* the exit may be gone from here on */
 	engine_unlock();
 	if (left.kind == EXIT_SYSCALL)
-		syscall_run(thread, left.length);
-	else if (left.kind == EXIT_FAULT && native_go(thread))
+		on_syscall(thread, left.run, left.length);
+	else if (left.kind == EXIT_FAULT && on_fault(thread, left.run))
 		return;
 	go_on(thread);
 }
@@ -90,6 +114,18 @@ void engine_on_miss(struct thread *thread)
 	signal_check(thread);
 }
 
+/* In the middle of a fragment: only if a signal waits is its state translated back, and the fragment left. */
+void engine_on_call(struct thread *thread)
+{
+	tool()->called(thread);
+	if (!thread->pending)
+		return;
+	engine_lock();
+	translate_back(thread, thread->next);
+	engine_unlock();
+	go_on(thread);
+}
+
 static void gs_set(struct thread *thread)
 {
 	__asm__ volatile("wrgsbase %0" : : "r"(thread) : "memory");
@@ -100,6 +136,8 @@ _Noreturn void thread_begin(struct thread *thread)
 	thread->tid = (uint32_t)sys_0(gettid);
 	engine_lock();
 	signal_start(thread);
+	if (tool() && tool()->thread_start)
+		tool()->thread_start(thread);
 	engine_unlock();
 	go_on(thread);
 	signal_unblock(thread->start_mask);
@@ -113,6 +151,8 @@ _Noreturn void engine_main(struct engine_boot *boot)
 
 	engine_boot = *boot;
 	engine_boot_place = boot;
+	if (stream_wanted())
+		stream_start();
 	thread = thread_create();
 	for (size_t i = 0; i < 16; i++)
 		thread->regs[i] = boot->registers.general[i];

@@ -23,6 +23,15 @@ void *memory_map(size_t size)
 	return sys_failed(result) ? NULL : (void *)result;
 }
 
+void memory_map_at(uint64_t address, size_t size)
+{
+	long result = sys_6(mmap, address, size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+
+	if (sys_failed(result))
+		engine_die("no memory");
+}
+
 uint8_t *memory_code(size_t size)
 {
 	long result;

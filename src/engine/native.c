@@ -8,6 +8,7 @@
  * handler finds the thread still there, and takes it back into the engine (native_back).
  */
 #include "engine/engine.h"
+#include "engine/stream.h"
 #include "engine/sys.h"
 
 enum {
@@ -103,6 +104,8 @@ bool native_go(struct thread *thread)
 	engine_lock();
 	thread->leave = reason(thread->pc);
 	host_left(thread->leave, 1);
+	if (stream_wanted())
+		stream_native(thread);
 	if (!thread->way_out)
 		thread->way_out = memory_code(WAY_OUT_BYTES);
 	engine_unlock();

@@ -35,6 +35,7 @@
 #define THREAD_SCRATCH 0xd0
 #define THREAD_GS 0xd8 /* gs base of the program */
 #define THREAD_PENDING 0xe8 /* a signal that waits; 0 none */
+#define THREAD_ON_CALL 0xf0 /* address of engine_call: the cache calls the tool */
 #define THREAD_FS_ENGINE 0xe0 /* fs base for code that looks for a canary there */
 
 /* Targets of indirect branches: two tables of 64 K words each, by the low 16 bits of the target. */
@@ -43,4 +44,9 @@
 /* The same once more, by another index (dispatch.S, second_index): a target that another one has displaced above is found here. */
 #define THREAD_TAGS2 0x101000
 #define THREAD_PLACES2 0x181000
-#define THREAD_BYTES 0x201000
+#define THREAD_STREAM                                                                              \
+	0x201000 /* a page: struct stream_slot, whose first word is where the next run goes */
+#define THREAD_ENGINE_STACK 0x202000 /* ENGINE_STACK_SIZE bytes */
+#define THREAD_BYTES 0x242000
+/* Tools that count: memory by run, at the end of the slot. */
+#define THREAD_COUNTS 0x300000

@@ -7,11 +7,12 @@
  */
 #include "engine/engine.h"
 #include "engine/sys.h"
+#include "engine/tool.h"
 
 enum { REGIONS_MAX = 4096, LINE_MAX = 512, READ_SIZE = 4096 };
 
-static struct region regions[REGIONS_MAX];
-static size_t region_count;
+static struct region regions[REGIONS_MAX], before[REGIONS_MAX];
+static size_t region_count, before_count;
 static bool fresh;
 
 /* A line of the file, piece by piece. */
@@ -36,32 +37,78 @@ static uint64_t number(const char **at)
 	}
 }
 
-static const char *word_behind(const char *at)
+static uint64_t decimal(const char **at)
 {
-	while (*at && *at != ' ')
-		at++;
-	return at + (*at == ' ');
+	uint64_t value = 0;
+
+	for (; **at >= '0' && **at <= '9'; ++*at)
+		value = value * 10 + (uint64_t)(**at - '0');
+	return value;
 }
 
-/* "START-END rwxp OFFSET DEVICE INODE ..." */
+/* Whether the tool has seen the same thing in the same place when the file was last read. */
+static bool is_known(const struct region *region)
+{
+	size_t low = 0, high = before_count;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		const struct region *other = &before[middle];
+
+		if (other->start == region->start)
+			return other->end == region->end && other->offset == region->offset &&
+			       other->inode == region->inode;
+		if (region->start < other->start)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return false;
+}
+
+static void region_take(const struct region *region, const char *path)
+{
+	if (!region->executable || region_count == REGIONS_MAX)
+		return;
+	regions[region_count++] = *region;
+	if (tool() && tool()->module && !is_known(region))
+		tool()->module(region, path);
+}
+
+/* "rwxp" */
+static const char *protection_take(struct region *region, const char *at)
+{
+	region->readable = at[0] == 'r';
+	region->writable = at[0] && at[1] == 'w';
+	region->executable = at[0] && at[1] && at[2] == 'x';
+	region->shared = region->executable && at[3] == 's';
+	while (*at && *at != ' ')
+		at++;
+	return at;
+}
+
+/* "START-END rwxp OFFSET MAJOR:MINOR INODE   PATH" */
 static void line_take(const struct reader *reader)
 {
 	const char *at = reader->line;
-	struct region region;
+	struct region region = {};
 
 	region.start = number(&at);
 	at += *at == '-';
 	region.end = number(&at);
 	at += *at == ' ';
-	region.readable = at[0] == 'r';
-	region.writable = at[0] && at[1] == 'w';
-	region.executable = at[0] && at[1] && at[2] == 'x';
-	region.shared = region.executable && at[3] == 's';
-	for (int i = 0; i < 3; i++) /* protection, offset, device */
-		at = word_behind(at);
-	region.anonymous = at[0] == '0' && at[1] == ' ';
-	if (region.executable && region_count < REGIONS_MAX)
-		regions[region_count++] = region;
+	at = protection_take(&region, at);
+	at += *at == ' ';
+	region.offset = number(&at);
+	at += *at == ' ';
+	region.device_major = (uint32_t)number(&at);
+	at += *at == ':';
+	region.device_minor = (uint32_t)number(&at);
+	at += *at == ' ';
+	region.inode = decimal(&at);
+	while (*at == ' ')
+		at++;
+	region_take(&region, at);
 }
 
 static void piece_take(struct reader *reader, const char *piece, size_t size)
@@ -83,6 +130,8 @@ static void regions_read(void)
 	static char piece[READ_SIZE];
 	long file = sys_3(open, "/proc/self/maps", 02000000 /* O_CLOEXEC */, 0), got;
 
+	for (before_count = 0; before_count < region_count; before_count++)
+		before[before_count] = regions[before_count];
 	region_count = 0;
 	reader.length = 0;
 	fresh = true;

@@ -389,6 +389,9 @@ void signal_arrive(int number, void *info_given, void *context_given)
 		return;
 	}
 	if (is_between(rip, engine_resume_begin, engine_resume_end)) {
+		engine_lock();
+		translate_back(thread, thread->next); /* it may be the middle of a fragment */
+		engine_unlock();
 		deliver(thread, number, info, context, mask);
 		return;
 	}

@@ -7,7 +7,9 @@
 #include <linux/sched.h>
 
 #include "engine/engine.h"
+#include "engine/stream.h"
 #include "engine/sys.h"
+#include "engine/tool.h"
 
 enum {
 	ARCH_SET_GS = 0x1001,
@@ -66,6 +68,8 @@ static long fork_run(struct thread *thread, long number, long a, long b, long c,
 		engine_lock_word = 0;
 		thread->tid = (uint32_t)sys_0(gettid);
 		threads_only(thread);
+		if (stream_wanted())
+			stream_fork(thread);
 		return 0;
 	}
 	engine_unlock();
@@ -172,6 +176,8 @@ static long on_arch_prctl(struct thread *thread)
 
 static long on_exit(struct thread *thread)
 {
+	if (tool() && tool()->thread_end)
+		tool()->thread_end(thread);
 	thread->dead = 1;
 	return pass(thread);
 }
@@ -242,7 +248,7 @@ static long on_exec(struct thread *thread)
 	return result;
 }
 
-void syscall_run(struct thread *thread, uint32_t length)
+bool syscall_run(struct thread *thread, uint32_t length)
 {
 	uint64_t *regs = thread->regs;
 	long result;
@@ -300,9 +306,10 @@ void syscall_run(struct thread *thread, uint32_t length)
 	}
 	if (result == PROGRAM_RESTART) {
 		thread->pc -= length; /* once more, after the signal */
-		return;
+		return false;
 	}
 	regs[RAX] = (uint64_t)result;
 	regs[RCX] = thread->pc; /* what the processor leaves there */
 	regs[R11] = thread->flags;
+	return true;
 }

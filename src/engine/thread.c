@@ -4,6 +4,7 @@
 #include <linux/mman.h>
 
 #include "engine/engine.h"
+#include "engine/stream.h"
 #include "engine/sys.h"
 
 uint32_t engine_lock_word; /* 0 free, 1 taken, 2 taken and waited for */
@@ -48,7 +49,7 @@ struct thread *thread_create(void)
 		memory = (uint8_t *)thread;
 		thread_targets_clear(thread);
 	} else {
-		memory = memory_map(THREAD_BYTES + ENGINE_STACK_SIZE);
+		memory = memory_map(stream_thread_bytes());
 		if (!memory)
 			engine_die("no memory for a thread");
 		thread = (struct thread *)memory;
@@ -56,9 +57,10 @@ struct thread *thread_create(void)
 		newest = thread;
 	}
 	*thread = (struct thread){
-		.stack = (uint64_t)(memory + THREAD_BYTES + ENGINE_STACK_SIZE),
+		.stack = (uint64_t)(memory + THREAD_ENGINE_STACK + ENGINE_STACK_SIZE),
 		.on_exit = (uint64_t)engine_exit,
 		.on_miss = (uint64_t)engine_miss,
+		.on_call = (uint64_t)engine_call,
 		.self = (uint64_t)thread,
 		.fs_engine = (uint64_t)thread->canary,
 		.older = before.older,

@@ -9,7 +9,8 @@
  * thread's tables (offsets.h) without touching a flag.
  *
  * Layout:	indirect entry: rcx and rdx come back from their spill slots
- *		entry: the block
+ *		entry: the blocks
+ *		tails: what the tool does when a branch out of the middle is taken
  *		stubs of the exits
  *		constants: return addresses that calls push
  *
@@ -19,60 +20,17 @@
  * 2. No sequence that is put in between changes a flag.
  * 3. A displacement that is patched later lies within one cache line: other threads see the old or the new one.
  */
-#include <Zydis/Zydis.h>
-
-#include "engine/engine.h"
-#include "engine/sys.h"
+#include "engine/build.h"
+#include "engine/stream.h"
+#include "engine/tool.h"
 
 enum {
-	INSTRUCTIONS_MAX = 128, /* of a block */
+	INSTRUCTIONS_MAX = 192, /* of a fragment, before its last block */
 	INSTRUCTION_BYTES = 15,
 	ROOM = 16384, /* bytes that a fragment may take */
-	CONSTANTS_MAX = PIECES_MAX + 2,
-	PATCHES_MAX = PIECES_MAX + 4,
 	CACHE_LINE = 64,
 	PIECES_REACH = 1 << 28, /* within the arena's */
-};
-
-/* A fragment being made. */
-struct work {
-	struct thread *thread;
-	struct fragment *fragment;
-	uint8_t *at; /* next byte */
-	uint64_t pc; /* of the instruction in hand */
-	const uint8_t *code; /* its bytes */
-	ZydisDecodedInstruction insn;
-	bool ended;
-	uint64_t follow; /* where the fragment goes on; 0: there it ends */
-	uint64_t stop; /* unstable code ends here; 0: the code is stable */
-	unsigned piece; /* of the fragment */
-	unsigned instructions;
-	/* Translating back: nothing is written; the last state before the address wanted is kept. */
-	bool back;
-	const uint8_t *wanted;
-	uint64_t state_pc;
-	unsigned state_undo;
-	struct {
-		uint8_t *patch; /* displacement that leads to the stub */
-		uint64_t target;
-		uint32_t kind;
-		uint32_t length;
-	} exits[PATCHES_MAX];
-	unsigned exit_count;
-	struct {
-		uint8_t *patch; /* displacement that leads to the constant */
-		uint64_t value;
-	} constants[CONSTANTS_MAX];
-	unsigned constant_count;
-};
-
-/* What of the program's state is elsewhere, in the middle of a sequence of ours. */
-enum undo {
-	UNDO_NONE = 0,
-	UNDO_SPILLS = 1, /* rcx and rdx are in their slots */
-	UNDO_POP = 2, /* a return address was popped */
-	UNDO_PUSH = 4, /* a return address was pushed */
-	UNDO_EXTRA_SHIFT = 16, /* bytes that a return drops besides */
+	STUB_BYTES = 21,
 };
 
 static ZydisDecoder decoder;
@@ -81,210 +39,200 @@ static bool decoder_ready;
 /* --- Decoding -------------------------------------------------------------------------------------- */
 
 /* Only within guarded_call(): Zydis uses vector registers and looks for a canary. */
-static bool decode(struct work *work, const uint8_t *code, size_t size)
+bool instruction_decode(const uint8_t *code, size_t size, ZydisDecodedInstruction *ret)
 {
 	if (!decoder_ready)
 		ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 	decoder_ready = true;
-	work->code = code;
-	return size &&
-	       ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, code, size, &work->insn));
+	return size && ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, code, size, ret));
+}
+
+static bool decode(struct build *build, const uint8_t *code, size_t size)
+{
+	build->code = code;
+	return instruction_decode(code, size, &build->insn);
 }
 
 /* Copies the program's code, as far as it is there. Translating back, what was there when it was translated. */
-static size_t code_copy(const struct work *work, uint8_t *ret, size_t size)
+static size_t code_copy(const struct build *build, uint8_t *ret, size_t size)
 {
-	const struct fragment *fragment = work->fragment;
-	const struct piece *piece = &fragment->pieces[work->piece];
-	const volatile uint8_t *from = (const volatile uint8_t *)work->pc;
-	uint64_t end = work->back ? piece->pc + piece->length : work->stop;
+	const struct fragment *fragment = build->fragment;
+	const struct piece *piece = &fragment->pieces[build->piece];
+	const volatile uint8_t *from = (const volatile uint8_t *)build->pc;
+	uint64_t end = build->back ? piece->pc + piece->length : build->stop;
 
-	if (!work->back && !work->stop)
-		return code_read(work->pc, ret, size);
+	if (!build->back && !build->stop)
+		return code_read(build->pc, ret, size);
 	if (fragment->bytes) {
-		from = fragment->bytes + (work->pc - piece->pc);
-		for (unsigned i = 0; i < work->piece; i++)
+		from = fragment->bytes + (build->pc - piece->pc);
+		for (unsigned i = 0; i < build->piece; i++)
 			from += fragment->pieces[i].length;
 	}
-	if (end - work->pc < size)
-		size = end - work->pc;
+	if (end - build->pc < size)
+		size = end - build->pc;
 	for (size_t i = 0; i < size; i++)
 		ret[i] = from[i];
 	return size;
 }
 
-/* --- Emitting --------------------------------------------------------------------------------------- */
-
-static void put8(struct work *work, unsigned byte)
-{
-	if (!work->back)
-		*work->at = (uint8_t)byte;
-	work->at++;
-}
-
-/* From here on the program's state is that before the instruction at pc, but for what undo says. */
-static void mark(struct work *work, uint64_t pc, unsigned undo)
-{
-	if (!work->back || work->at > work->wanted)
-		return;
-	work->state_pc = pc;
-	work->state_undo = undo;
-}
-
-static void put32(struct work *work, uint64_t value)
-{
-	for (int i = 0; i < 4; i++)
-		put8(work, (unsigned)(value >> i * 8));
-}
-
-static void put_bytes(struct work *work, const void *bytes, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		put8(work, ((const uint8_t *)bytes)[i]);
-}
-
-static void write32(uint8_t *place, uint64_t value)
-{
-	__atomic_store_n((uint32_t *)place, (uint32_t)value, __ATOMIC_RELEASE);
-}
-
-static void fix32(const struct work *work, uint8_t *place, uint64_t value)
-{
-	if (!work->back)
-		write32(place, value);
-}
-
-static void fix8(const struct work *work, uint8_t *place, uint64_t value)
-{
-	if (!work->back)
-		*place = (uint8_t)value;
-}
-
-/* Moves between a register and a word of the thread: opcode 0x89 stores, 0x8b loads. */
-static void put_thread_move(struct work *work, unsigned opcode, unsigned reg, unsigned offset)
-{
-	put8(work, 0x65); /* gs */
-	put8(work, 0x48 | (reg >= 8 ? 4 : 0));
-	put8(work, opcode);
-	put8(work, (reg & 7) << 3 | 4);
-	put8(work, 0x25); /* no base, no index */
-	put32(work, offset);
-}
-
-static void put_jump_thread(struct work *work, unsigned offset)
-{
-	static const uint8_t code[] = { 0x65, 0xff, 0x24, 0x25 }; /* jmp *%gs:offset */
-
-	put_bytes(work, code, sizeof(code));
-	put32(work, offset);
-}
-
-/* An unconditional exit: the instruction before it is over. */
-static void mark_at(struct work *work, const uint8_t *at, uint64_t pc)
-{
-	if (work->back && at <= work->wanted) {
-		work->state_pc = pc;
-		work->state_undo = UNDO_NONE;
-	}
-}
+/* --- Ways out -------------------------------------------------------------------------------------- */
 
 /* A displacement that an exit patches; opcode is its instruction's, of one or two bytes. */
-static void put_exit(struct work *work, const uint8_t *opcode, size_t size, uint64_t target,
+static void put_exit(struct build *build, const uint8_t *opcode, size_t size, uint64_t target,
 		     uint32_t kind)
 {
-	while (((uintptr_t)work->at + size) / CACHE_LINE !=
-	       ((uintptr_t)work->at + size + 3) / CACHE_LINE)
-		put8(work, 0x90);
-	put_bytes(work, opcode, size);
-	if (size == 1)
-		mark_at(work, work->at - 1, kind == EXIT_SYSCALL ? work->pc : target);
-	work->exits[work->exit_count].patch = work->at;
-	work->exits[work->exit_count].target = target;
-	work->exits[work->exit_count].kind = kind;
-	work->exits[work->exit_count].length = work->insn.length;
-	work->exit_count++;
-	put32(work, 0);
+	while (((uintptr_t)build->at + size) / CACHE_LINE !=
+	       ((uintptr_t)build->at + size + 3) / CACHE_LINE)
+		put8(build, 0x90);
+	put_bytes(build, opcode, size);
+	build->exits[build->exit_count++] = (struct way){
+		.patch = build->at,
+		.target = target,
+		.kind = kind,
+		.length = build->insn.length,
+		.piece = build->piece,
+	};
+	put32(build, 0);
 }
 
-static void put_jump(struct work *work, uint64_t target, uint32_t kind)
+static void put_jump(struct build *build, uint64_t target, uint32_t kind)
 {
 	static const uint8_t jump[] = { 0xe9 };
 
-	put_exit(work, jump, sizeof(jump), target, kind);
+	put_exit(build, jump, sizeof(jump), target, kind);
+}
+
+static bool is_told(const struct build *build)
+{
+	return build->first_run && tool()->run_end;
+}
+
+/* Whether flags are dead where a run ends; it must come out the same when translating back. */
+static bool end_flags_dead(struct build *build, uint64_t target)
+{
+	uint64_t bit = 1ull << build->end_count++;
+
+	if (!build->back && target && flags_dead_at(target))
+		build->flags_dead |= bit;
+	return build->flags_dead & bit;
+}
+
+static void put_run_end(struct build *build, uint64_t target)
+{
+	struct run_end end = { .run = build->first_run + build->piece, .target = target };
+
+	if (!is_told(build))
+		return;
+	end.flags_dead = end_flags_dead(build, target);
+	tool()->run_end(build, &end);
+}
+
+/* The run ends, and control goes to target. */
+static void put_leave(struct build *build, uint64_t target)
+{
+	put_state(build, target, STATE_WHOLE);
+	put_run_end(build, target);
+	put_jump(build, target, EXIT_DIRECT);
+	put_rest(build);
+}
+
+/* Leaves by an instruction whose displacement comes last. The tool's code for it lies apart, out of the way of what goes on. */
+static void put_out(struct build *build, const uint8_t *opcode, size_t size, uint64_t target)
+{
+	if (!is_told(build)) {
+		put_exit(build, opcode, size, target, EXIT_DIRECT);
+		return;
+	}
+	put_bytes(build, opcode, size);
+	build->tails[build->tail_count++] = (struct tail){ build->at, target, build->piece };
+	put32(build, 0);
+}
+
+static void tails_put(struct build *build)
+{
+	for (unsigned i = 0; i < build->tail_count; i++) {
+		const struct tail *tail = &build->tails[i];
+
+		fix32(build, tail->patch, (uint64_t)(build->at - (tail->patch + 4)));
+		build->piece = tail->piece;
+		put_leave(build, tail->target);
+	}
 }
 
 /* Whether the fragment itself goes on at pc. Translating back, it does where it did. */
-static bool is_followed(const struct work *work, uint64_t pc)
+static bool is_followed(const struct build *build, uint64_t pc)
 {
-	const struct fragment *fragment = work->fragment;
+	const struct fragment *fragment = build->fragment;
 	const struct region *region;
 
-	if (work->back)
-		return work->piece + 1 < fragment->piece_count;
-	if (work->stop || work->piece + 1 == PIECES_MAX ||
-	    work->instructions > INSTRUCTIONS_MAX / 2 || cache_find(pc))
+	if (build->back)
+		return build->piece + 1 < fragment->piece_count;
+	if (build->stop || build->piece + 1 == PIECES_MAX ||
+	    build->instructions > INSTRUCTIONS_MAX || cache_find(pc))
 		return false;
-	for (unsigned i = 0; i <= work->piece; i++)
+	for (unsigned i = 0; i <= build->piece; i++)
 		if (fragment->pieces[i].pc == pc)
 			return false;
 	region = region_of(pc);
 	return region && !region_is_unstable(region) && region->readable &&
-	       (pc > work->pc ? pc - work->pc : work->pc - pc) < PIECES_REACH;
+	       (pc > build->pc ? pc - build->pc : build->pc - pc) < PIECES_REACH;
 }
 
 /* On to pc, in this fragment or in another. */
-static void put_way(struct work *work, uint64_t pc)
+static void put_way(struct build *build, uint64_t pc)
 {
-	if (is_followed(work, pc))
-		work->follow = pc;
+	if (is_followed(build, pc))
+		build->follow = pc;
 	else
-		put_jump(work, pc, EXIT_DIRECT);
+		put_leave(build, pc);
 }
 
-static void put_push_constant(struct work *work, uint64_t value)
+static void put_push_constant(struct build *build, uint64_t value)
 {
-	put8(work, 0xff); /* push value(%rip) */
-	put8(work, 0x35);
-	work->constants[work->constant_count].patch = work->at;
-	work->constants[work->constant_count].value = value;
-	work->constant_count++;
-	put32(work, 0);
+	put8(build, 0xff); /* push value(%rip) */
+	put8(build, 0x35);
+	build->constants[build->constant_count].patch = build->at;
+	build->constants[build->constant_count].value = value;
+	build->constant_count++;
+	put32(build, 0);
 }
 
 /*
- * rcx holds the target; rcx and rdx of the program are in their slots. A word of the table is the complement of the
+ * rdx holds the target; rcx and rdx of the program are in their slots. A word of the table is the complement of the
  * target it stands for: added to the target, plus one, it gives 0.
  */
-static void put_lookup(struct work *work)
+static void put_lookup(struct build *build)
 {
-	static const uint8_t index[] = { 0x0f, 0xb7, 0xd1 }; /* movzwl %cx, %edx */
-	static const uint8_t tag[] = { 0x65, 0x48, 0x8b, 0x14,
-				       0xd5 }; /* mov %gs:TAGS(,%rdx,8), %rdx */
+	static const uint8_t index[] = { 0x0f, 0xb7, 0xca }; /* movzwl %dx, %ecx */
+	static const uint8_t tag[] = { 0x65, 0x48, 0x8b, 0x0c,
+				       0xcd }; /* mov %gs:TAGS(,%rcx,8), %rcx */
 	static const uint8_t compare[] = { 0x48, 0x8d, 0x4c, 0x11,
 					   0x01 }; /* lea 1(%rcx,%rdx), %rcx */
-	static const uint8_t miss[] = {
-		0xe3, 0x21, /* jrcxz hit */
-		0x48, 0xf7, 0xd2, /* not %rdx */
-		0x48, 0x8d, 0x0c, 0x11, /* lea (%rcx,%rdx), %rcx: the target again */
-	};
-	static const uint8_t hit[] = { 0x48, 0xf7, 0xd2, /* not %rdx */
-				       0x0f, 0xb7, 0xd2, /* movzwl %dx, %edx */
+	static const uint8_t is_hit[] = { 0xe3, 0 }; /* jrcxz */
+	static const uint8_t hit[] = { 0x0f, 0xb7, 0xd2, /* movzwl %dx, %edx */
 				       0x65, 0xff, 0x24, 0xd5 }; /* jmp *%gs:PLACES(,%rdx,8) */
 	uint8_t *from;
 
-	put_bytes(work, index, sizeof(index));
-	put_bytes(work, tag, sizeof(tag));
-	put32(work, THREAD_TAGS);
-	put_bytes(work, compare, sizeof(compare));
-	from = work->at;
-	put_bytes(work, miss, sizeof(miss));
-	put_thread_move(work, 0x89, RCX, THREAD_PC);
-	put_thread_move(work, 0x8b, RCX, THREAD_SPILL0);
-	put_thread_move(work, 0x8b, RDX, THREAD_SPILL1);
-	put_jump_thread(work, THREAD_ON_MISS);
-	fix8(work, from + 1, (uint64_t)(work->at - from - 2));
-	put_bytes(work, hit, sizeof(hit));
-	put32(work, THREAD_PLACES);
+	put_bytes(build, index, sizeof(index));
+	put_bytes(build, tag, sizeof(tag));
+	put32(build, THREAD_TAGS);
+	put_bytes(build, compare, sizeof(compare));
+	put_bytes(build, is_hit, sizeof(is_hit));
+	from = build->at;
+	put_thread_move(build, 0x89, RDX, THREAD_PC);
+	put_jump_thread(build, THREAD_ON_MISS);
+	fix8(build, from - 1, (uint64_t)(build->at - from));
+	put_bytes(build, hit, sizeof(hit));
+	put32(build, THREAD_PLACES);
+}
+
+/* The run ends with an indirect branch, which is done but for the jump. */
+static void put_leave_indirect(struct build *build)
+{
+	put_state(build, 0, STATE_SPILLED | STATE_FORWARD | STATE_WHOLE);
+	put_run_end(build, 0);
+	put_lookup(build);
+	put_rest(build);
 }
 
 /* --- Instructions ----------------------------------------------------------------------------------- */
@@ -295,86 +243,89 @@ static bool is_rip_relative(const ZydisDecodedInstruction *insn)
 	       insn->raw.modrm.rm == 5;
 }
 
-static uint64_t next_pc(const struct work *work)
+static uint64_t next_pc(const struct build *build)
 {
-	return work->pc + work->insn.length;
+	return build->pc + build->insn.length;
 }
 
 /* The displacement at place, which counted from the program's next instruction, now counts from end. False: too far. */
-static bool displacement_move(const struct work *work, uint8_t *place, const uint8_t *end)
+static bool displacement_move(const struct build *build, uint8_t *place, const uint8_t *end)
 {
-	int64_t moved = (int64_t)(next_pc(work) + (uint64_t)work->insn.raw.disp.value) -
+	int64_t moved = (int64_t)(next_pc(build) + (uint64_t)build->insn.raw.disp.value) -
 			(int64_t)(uint64_t)end;
 
 	if (moved != (int32_t)moved)
 		return false;
-	fix32(work, place, (uint64_t)moved);
+	fix32(build, place, (uint64_t)moved);
 	return true;
 }
 
-static bool copy(struct work *work)
+static bool copy(struct build *build)
 {
-	uint8_t *start = work->at;
+	uint8_t *start = build->at;
 
-	put_bytes(work, work->code, work->insn.length);
-	if (!is_rip_relative(&work->insn))
+	put_bytes(build, build->code, build->insn.length);
+	if (!is_rip_relative(&build->insn))
 		return true;
-	return displacement_move(work, start + work->insn.raw.disp.offset, work->at);
+	return displacement_move(build, start + build->insn.raw.disp.offset, build->at);
 }
 
-/* mov rcx, operand of an indirect jump or call. Prefixes but for the segment are dropped. */
-static bool put_target(struct work *work)
+/* mov rdx, operand of an indirect jump or call. Prefixes but for the segment are dropped. */
+static bool put_target(struct build *build)
 {
-	const ZydisDecodedInstruction *insn = &work->insn;
+	const ZydisDecodedInstruction *insn = &build->insn;
 	unsigned modrm = insn->raw.modrm.offset, rest = insn->length - modrm - 1;
 	uint8_t *displacement;
 
 	if (insn->attributes & ZYDIS_ATTRIB_HAS_SEGMENT_FS)
-		put8(work, 0x64);
+		put8(build, 0x64);
 	if (insn->attributes & ZYDIS_ATTRIB_HAS_ADDRESSSIZE)
-		put8(work, 0x67);
-	put8(work, 0x48 | insn->raw.rex.X << 1 | insn->raw.rex.B);
-	put8(work, 0x8b);
-	put8(work, insn->raw.modrm.mod << 6 | RCX << 3 | insn->raw.modrm.rm);
-	displacement = work->at + insn->raw.disp.offset - modrm - 1;
-	put_bytes(work, work->code + modrm + 1, rest);
-	return !is_rip_relative(insn) || displacement_move(work, displacement, work->at);
+		put8(build, 0x67);
+	put8(build, 0x48 | insn->raw.rex.X << 1 | insn->raw.rex.B);
+	put8(build, 0x8b);
+	put8(build, insn->raw.modrm.mod << 6 | RDX << 3 | insn->raw.modrm.rm);
+	displacement = build->at + insn->raw.disp.offset - modrm - 1;
+	put_bytes(build, build->code + modrm + 1, rest);
+	return !is_rip_relative(insn) || displacement_move(build, displacement, build->at);
 }
 
-static void put_spills(struct work *work)
+static void put_spills(struct build *build)
 {
-	put_thread_move(work, 0x89, RCX, THREAD_SPILL0);
-	put_thread_move(work, 0x89, RDX, THREAD_SPILL1);
+	put_thread_move(build, 0x89, RCX, THREAD_SPILL0);
+	put_thread_move(build, 0x89, RDX, THREAD_SPILL1);
 }
 
-static uint64_t branch_target(const struct work *work)
+static uint64_t branch_target(const struct build *build)
 {
-	return next_pc(work) + (uint64_t)work->insn.raw.imm[0].value.s;
+	return next_pc(build) + (uint64_t)build->insn.raw.imm[0].value.s;
 }
 
 /* loop, loope, loopne, jrcxz, jecxz: they reach a byte far only. */
-static void put_short_branch(struct work *work)
+static void put_short_branch(struct build *build)
 {
+	static const uint8_t jump[] = { 0xe9 };
 	uint8_t *from;
 
-	put_bytes(work, work->code, work->insn.length);
-	from = work->at;
-	put_jump(work, next_pc(work), EXIT_DIRECT);
-	fix8(work, from - 1, (uint64_t)(work->at - from));
-	put_jump(work, branch_target(work), EXIT_DIRECT);
+	put_bytes(build, build->code, build->insn.length);
+	from = build->at;
+	put_state(build, next_pc(build), STATE_WHOLE);
+	put_out(build, jump, sizeof(jump), next_pc(build));
+	fix8(build, from - 1, (uint64_t)(build->at - from));
+	put_state(build, branch_target(build), STATE_WHOLE);
+	put_out(build, jump, sizeof(jump), branch_target(build));
 }
 
-static void put_branch(struct work *work)
+static void put_branch(struct build *build)
 {
-	uint8_t opcode[] = { 0x0f, (uint8_t)(0x80 | (work->insn.opcode & 15)) };
-	bool is_long = work->insn.opcode_map == ZYDIS_OPCODE_MAP_0F;
+	uint8_t opcode[] = { 0x0f, (uint8_t)(0x80 | (build->insn.opcode & 15)) };
+	bool is_long = build->insn.opcode_map == ZYDIS_OPCODE_MAP_0F;
 
-	if (!is_long && (work->insn.opcode & 0xf0) != 0x70) {
-		put_short_branch(work);
+	if (!is_long && (build->insn.opcode & 0xf0) != 0x70) {
+		put_short_branch(build);
 		return;
 	}
-	put_exit(work, opcode, sizeof(opcode), branch_target(work), EXIT_DIRECT);
-	put_way(work, next_pc(work));
+	put_out(build, opcode, sizeof(opcode), branch_target(build));
+	put_way(build, next_pc(build));
 }
 
 static bool is_direct(const ZydisDecodedInstruction *insn)
@@ -389,45 +340,45 @@ static bool is_near_indirect(const ZydisDecodedInstruction *insn)
 	       !(insn->attributes & ZYDIS_ATTRIB_HAS_SEGMENT_GS);
 }
 
-static bool put_call_or_jump(struct work *work, bool call)
+static bool put_call_or_jump(struct build *build, bool call)
 {
-	if (is_direct(&work->insn)) {
+	if (is_direct(&build->insn)) {
 		if (call)
-			put_push_constant(work, next_pc(work));
-		mark(work, branch_target(work), UNDO_NONE);
-		put_way(work, branch_target(work));
+			put_push_constant(build, next_pc(build));
+		put_way(build, branch_target(build));
 		return true;
 	}
-	if (!is_near_indirect(&work->insn))
+	if (!is_near_indirect(&build->insn))
 		return false;
-	put_spills(work);
-	if (!put_target(work))
+	put_spills(build);
+	if (!put_target(build))
 		return false;
-	mark(work, work->pc, UNDO_SPILLS);
-	if (call) {
-		put_push_constant(work, next_pc(work));
-		mark(work, work->pc, UNDO_SPILLS | UNDO_PUSH);
-	}
-	put_lookup(work);
+	put_state(build, build->pc, STATE_SPILLED);
+	if (call)
+		put_push_constant(build, next_pc(build));
+	put_leave_indirect(build);
 	return true;
 }
 
-static bool put_return(struct work *work)
+static bool put_return(struct build *build)
 {
-	uint64_t extra = work->insn.opcode == 0xc2 ? work->insn.raw.imm[0].value.u : 0;
+	static const uint8_t load[] = { 0x48, 0x8b, 0x14, 0x24 }; /* mov (%rsp), %rdx */
 	static const uint8_t drop[] = { 0x48, 0x8d, 0xa4, 0x24 }; /* lea extra(%rsp), %rsp */
+	uint64_t extra;
 
-	if (work->insn.opcode != 0xc2 && work->insn.opcode != 0xc3)
+	if (build->insn.opcode != 0xc2 && build->insn.opcode != 0xc3)
 		return false; /* far */
-	put_spills(work);
-	put8(work, 0x59); /* pop %rcx */
-	mark(work, work->pc, UNDO_SPILLS | UNDO_POP);
-	if (extra) {
-		put_bytes(work, drop, sizeof(drop));
-		put32(work, extra);
-		mark(work, work->pc, UNDO_SPILLS | UNDO_POP | (unsigned)extra << UNDO_EXTRA_SHIFT);
+	put_spills(build);
+	if (build->insn.opcode == 0xc3) {
+		put8(build, 0x5a); /* pop %rdx */
+	} else {
+		extra = build->insn.raw.imm[0].value.u;
+		put_bytes(build, load, sizeof(load));
+		put_state(build, build->pc, STATE_SPILLED);
+		put_bytes(build, drop, sizeof(drop));
+		put32(build, extra + 8);
 	}
-	put_lookup(work);
+	put_leave_indirect(build);
 	return true;
 }
 
@@ -451,144 +402,152 @@ static bool is_awkward(const ZydisDecodedInstruction *insn)
 	}
 }
 
-static bool instruction_put(struct work *work)
+static bool instruction_put(struct build *build)
 {
-	switch (work->insn.meta.category) {
+	switch (build->insn.meta.category) {
 	case ZYDIS_CATEGORY_COND_BR:
-		work->ended = true;
-		put_branch(work);
+		build->ended = true;
+		put_branch(build);
 		return true;
 	case ZYDIS_CATEGORY_UNCOND_BR:
-		work->ended = true;
-		return put_call_or_jump(work, false);
+		build->ended = true;
+		return put_call_or_jump(build, false);
 	case ZYDIS_CATEGORY_CALL:
-		work->ended = true;
-		return put_call_or_jump(work, true);
+		build->ended = true;
+		return put_call_or_jump(build, true);
 	case ZYDIS_CATEGORY_RET:
-		work->ended = true;
-		return put_return(work);
+		build->ended = true;
+		return put_return(build);
 	case ZYDIS_CATEGORY_SYSCALL:
-		work->ended = true;
-		if (work->insn.mnemonic != ZYDIS_MNEMONIC_SYSCALL)
+		build->ended = true;
+		if (build->insn.mnemonic != ZYDIS_MNEMONIC_SYSCALL)
 			return false;
-		put_jump(work, next_pc(work), EXIT_SYSCALL);
+		put_jump(build, next_pc(build), EXIT_SYSCALL);
 		return true;
 	default:
-		return !is_awkward(&work->insn) && copy(work);
+		return !is_awkward(&build->insn) && copy(build);
 	}
 }
 
 /* --- Fragments --------------------------------------------------------------------------------------- */
 
-static void entry_put(struct work *work)
+static void entry_put(struct build *build)
 {
-	mark(work, work->pc, UNDO_SPILLS);
-	put_thread_move(work, 0x8b, RDX, THREAD_SPILL1);
-	put_thread_move(work, 0x8b, RCX, THREAD_SPILL0);
+	put_state(build, build->pc, STATE_SPILLED);
+	put_thread_move(build, 0x8b, RDX, THREAD_SPILL1);
+	put_thread_move(build, 0x8b, RCX, THREAD_SPILL0);
 }
 
 /* The program would have a fault here, or we cannot do it: leave with the pc of the instruction. */
-static void fault_put(struct work *work)
+static void fault_put(struct build *build)
 {
-	put_jump(work, work->pc, EXIT_FAULT);
-	work->ended = true;
+	put_state(build, build->pc, 0);
+	put_jump(build, build->pc, EXIT_FAULT);
+	build->ended = true;
 }
 
 /* Instructions up to one that goes elsewhere. */
-static void piece_put(struct work *work)
+static void piece_put(struct build *build)
 {
-	uint8_t code[INSTRUCTIONS_MAX + 16];
+	uint8_t code[256];
 	size_t size = 0, at = 0;
+	unsigned count = 0;
 
-	while (!work->ended && work->instructions < INSTRUCTIONS_MAX && work->pc != work->stop) {
-		uint8_t *before = work->at;
+	while (!build->ended && count < STREAM_BLOCK_MAX && build->pc != build->stop) {
+		uint8_t *before = build->at;
 
-		mark(work, work->pc, UNDO_NONE);
+		build->piece_instructions = count;
+		put_state(build, build->pc, 0);
 		if (size - at < INSTRUCTION_BYTES) {
 			at = 0;
-			size = code_copy(work, code, sizeof(code));
+			size = code_copy(build, code, sizeof(code));
 		}
-		if (!decode(work, code + at, size - at) || !instruction_put(work)) {
-			work->at = before;
-			fault_put(work);
-			return;
+		if (!decode(build, code + at, size - at) || !instruction_put(build)) {
+			build->at = before;
+			fault_put(build);
+			break;
 		}
-		work->pc += work->insn.length;
-		at += work->insn.length;
-		work->instructions++;
+		build->pc += build->insn.length;
+		at += build->insn.length;
+		count++;
 	}
-	if (!work->ended)
-		put_jump(work, work->pc, EXIT_DIRECT);
+	if (!build->back)
+		build->fragment->pieces[build->piece].instructions = count;
+	build->instructions += count;
+	if (!build->ended)
+		put_leave(build, build->pc);
 }
 
 /* Unstable code that could be decoded has an end. */
-static bool is_there(const struct work *work)
+static bool is_there(const struct build *build)
 {
-	const struct region *region = region_of(work->pc);
+	const struct region *region = region_of(build->pc);
 
-	return region && (work->stop || !region_is_unstable(region));
+	return region && (build->stop || !region_is_unstable(region));
 }
 
 static long pieces_put(void *context, void *unused)
 {
-	struct work *work = context;
-	struct fragment *fragment = work->fragment;
+	struct build *build = context;
+	struct fragment *fragment = build->fragment;
 
-	if (!work->back && !is_there(work)) {
-		fragment->pieces[0] = (struct piece){ .pc = work->pc };
+	if (!build->back && !is_there(build)) {
+		fragment->pieces[0] = (struct piece){ .pc = build->pc };
 		fragment->piece_count = 1;
-		fault_put(work);
+		fault_put(build);
 		return 0;
 	}
-	for (;; work->piece++) {
-		uint64_t start = work->pc;
+	for (;; build->piece++) {
+		uint64_t start = build->pc;
 
-		if (!work->back)
-			fragment->pieces[work->piece] = (struct piece){ .pc = start };
-		work->ended = false;
-		work->follow = 0;
-		piece_put(work);
-		if (!work->back)
-			fragment->pieces[work->piece].length = (uint32_t)(work->pc - start);
-		if (!work->follow)
+		if (!build->back)
+			fragment->pieces[build->piece] = (struct piece){ .pc = start };
+		build->ended = false;
+		build->follow = 0;
+		piece_put(build);
+		if (!build->back)
+			fragment->pieces[build->piece].length = (uint32_t)(build->pc - start);
+		if (!build->follow)
 			break;
-		work->pc = work->follow;
+		build->pc = build->follow;
 	}
-	if (!work->back)
-		fragment->piece_count = work->piece + 1;
+	if (!build->back)
+		fragment->piece_count = build->piece + 1;
+	tails_put(build);
 	return 0;
 }
 
-static uint32_t stub_put(struct work *work, unsigned index)
+static uint32_t stub_put(struct build *build, unsigned index)
 {
 	static const uint8_t store[] = { 0x65, 0x48, 0xc7, 0x04,
 					 0x25 }; /* movq $number, %gs:EXIT */
 	struct exit *exit;
 	uint32_t number = cache_exit_new(&exit);
-	uint8_t *patch = work->exits[index].patch;
+	uint8_t *patch = build->exits[index].patch;
 
-	write32(patch, (uint64_t)(work->at - (patch + 4)));
-	exit->target = work->exits[index].target;
-	exit->kind = work->exits[index].kind;
-	exit->length = work->exits[index].length;
+	write32(patch, (uint64_t)(build->at - (patch + 4)));
+	exit->target = build->exits[index].target;
+	exit->kind = build->exits[index].kind;
+	exit->length = build->exits[index].length;
+	exit->run = build->first_run ? build->first_run + build->exits[index].piece : 0;
 	exit->patch = exit->kind == EXIT_DIRECT ? patch : NULL;
-	exit->stub = work->at;
-	put_bytes(work, store, sizeof(store));
-	put32(work, THREAD_EXIT);
-	put32(work, number);
-	put_jump_thread(work, THREAD_ON_EXIT);
+	exit->stub = build->at;
+	put_bytes(build, store, sizeof(store));
+	put32(build, THREAD_EXIT);
+	put32(build, number);
+	put_jump_thread(build, THREAD_ON_EXIT);
 	return number;
 }
 
-static void constants_put(struct work *work)
+static void constants_put(struct build *build)
 {
-	while ((uintptr_t)work->at % 8)
-		put8(work, 0xcc);
-	for (unsigned i = 0; i < work->constant_count; i++) {
-		uint8_t *patch = work->constants[i].patch;
+	while ((uintptr_t)build->at % 8)
+		put8(build, 0xcc);
+	for (unsigned i = 0; i < build->constant_count; i++) {
+		uint8_t *patch = build->constants[i].patch;
 
-		write32(patch, (uint64_t)(work->at - (patch + 4)));
-		put_bytes(work, &work->constants[i].value, 8);
+		write32(patch, (uint64_t)(build->at - (patch + 4)));
+		put_bytes(build, &build->constants[i].value, 8);
 	}
 }
 
@@ -610,41 +569,54 @@ static void bytes_keep(struct fragment *fragment)
 	}
 }
 
+static void parts_put(struct build *build, const struct unstable *unstable)
+{
+	struct fragment *fragment = build->fragment;
+
+	fragment->start = build->at;
+	if (unstable->length) {
+		build->stop = build->pc + unstable->length;
+		fragment->bytes = unstable->bytes;
+		build->at = unstable_put_stale(fragment, unstable, build->at);
+	}
+	fragment->indirect = build->at;
+	entry_put(build);
+	fragment->entry = build->at;
+	if (unstable->length)
+		build->at = unstable_put_check(fragment, unstable, build->at);
+	fragment->body = build->at;
+	guarded_call(pieces_put, build, NULL);
+	for (unsigned i = 0; i < build->exit_count; i++)
+		stub_put(build, i);
+	constants_put(build);
+	fragment->end = build->at;
+}
+
 static struct fragment *fragment_make(struct thread *thread, uint64_t pc)
 {
 	const struct region *region = region_of(pc);
-	struct work work = { .thread = thread, .pc = pc };
+	bool is_unstable = region && region_is_unstable(region);
+	struct build build = { .thread = thread, .pc = pc };
 	struct unstable unstable = {};
 	uint8_t *room = cache_room(pc, ROOM);
 	struct fragment *fragment;
 
 	if (!room)
 		engine_die("no room for translated code");
-	work.at = (uint8_t *)(((uintptr_t)room + 15) & ~(uintptr_t)15);
-	work.fragment = fragment = cache_fragment(pc);
-	fragment->start = work.at;
-	if (region && region_is_unstable(region))
+	build.at = (uint8_t *)(((uintptr_t)room + 15) & ~(uintptr_t)15);
+	build.fragment = fragment = cache_fragment(pc);
+	build.first_run = tool() ? stream_runs_next() : 0;
+	if (is_unstable)
 		unstable_look(thread, pc, &unstable);
-	if (unstable.length) {
-		work.stop = pc + unstable.length;
-		fragment->bytes = unstable.bytes;
-		work.at = unstable_put_stale(fragment, &unstable, work.at);
-	}
-	fragment->indirect = work.at;
-	entry_put(&work);
-	fragment->entry = work.at;
-	if (unstable.length)
-		work.at = unstable_put_check(fragment, &unstable, work.at);
-	fragment->body = work.at;
-	guarded_call(pieces_put, &work, NULL);
-	for (unsigned i = 0; i < work.exit_count; i++)
-		stub_put(&work, i);
-	constants_put(&work);
-	fragment->end = work.at;
+	parts_put(&build, &unstable);
+	fragment->first_run = build.first_run;
+	fragment->flags_dead = build.flags_dead;
 	cache_add(fragment);
-	if (region && (region_is_unstable(region) || region->anonymous))
+	if (is_unstable || (region && !region->inode))
 		bytes_keep(fragment);
-	if (region && region_is_unstable(region) && !unstable.length)
+	if (fragment->first_run)
+		stream_runs_define(fragment);
+	if (is_unstable && !unstable.length)
 		fragment_close(fragment); /* for this once: it may be code the next time */
 	return fragment;
 }
@@ -657,45 +629,53 @@ struct fragment *translate(struct thread *thread, uint64_t pc)
 }
 
 /* In a stub everything is as at the exit's target. */
-static void stubs_back(struct work *work)
+static void stubs_back(struct build *build)
 {
-	enum { STUB_BYTES = 21 };
+	for (unsigned i = 0; i < build->exit_count; i++) {
+		const struct way *exit = &build->exits[i];
 
-	for (unsigned i = 0; i < work->exit_count; i++) {
-		bool call = work->exits[i].kind == EXIT_SYSCALL;
-
-		mark(work,
-		     call ? work->exits[i].target - work->exits[i].length : work->exits[i].target,
-		     UNDO_NONE);
-		work->at += STUB_BYTES;
+		build->piece = exit->piece;
+		put_state(build,
+			  exit->kind == EXIT_SYSCALL ? exit->target - exit->length : exit->target,
+			  exit->kind == EXIT_DIRECT ? STATE_WHOLE | STATE_TOLD : 0);
+		build->at += STUB_BYTES;
 	}
+}
+
+static void registers_back(struct thread *thread, const struct build *build)
+{
+	thread->pc = build->state & STATE_FORWARD ? thread->regs[RDX] : build->state_pc;
+	if (build->state & (STATE_SPILLED | STATE_RCX))
+		thread->regs[RCX] = thread->spill[0];
+	if (build->state & STATE_SPILLED)
+		thread->regs[RDX] = thread->spill[1];
 }
 
 bool translate_back(struct thread *thread, uint64_t at)
 {
 	struct fragment *fragment = cache_holder(at);
-	struct work work = { .thread = thread, .back = true, .wanted = (const uint8_t *)at };
+	struct build build = { .thread = thread, .back = true, .wanted = (const uint8_t *)at };
+	const struct piece *piece;
 
 	if (!fragment)
 		return false;
-	if (fragment->checked && unstable_back(thread, fragment, work.wanted))
+	if (fragment->checked && unstable_back(thread, fragment, build.wanted))
 		return true;
-	work.fragment = fragment;
-	work.pc = fragment->pc;
-	work.stop = fragment->checked ? fragment->pc + fragment->pieces[0].length : 0;
-	work.at = fragment->indirect;
-	entry_put(&work);
-	work.at = fragment->body;
-	guarded_call(pieces_put, &work, NULL);
-	stubs_back(&work);
-	thread->pc = work.state_pc;
-	if (work.state_undo & UNDO_SPILLS) {
-		thread->regs[RCX] = thread->spill[0];
-		thread->regs[RDX] = thread->spill[1];
-	}
-	if (work.state_undo & UNDO_POP)
-		thread->regs[RSP] -= 8 + (work.state_undo >> UNDO_EXTRA_SHIFT);
-	if (work.state_undo & UNDO_PUSH)
-		thread->regs[RSP] += 8;
+	build.fragment = fragment;
+	build.pc = fragment->pc;
+	build.stop = fragment->checked ? fragment->pc + fragment->pieces[0].length : 0;
+	build.at = fragment->indirect;
+	build.first_run = fragment->first_run;
+	build.flags_dead = fragment->flags_dead;
+	entry_put(&build);
+	build.at = fragment->body;
+	guarded_call(pieces_put, &build, NULL);
+	stubs_back(&build);
+	registers_back(thread, &build);
+	piece = &fragment->pieces[build.state_piece];
+	if (build.first_run && !(build.state & STATE_TOLD))
+		tool_run_cut(thread, fragment, build.state_piece,
+			     build.state & STATE_WHOLE ? piece->length : build.state_pc - piece->pc,
+			     build.state_instructions);
 	return true;
 }
