@@ -299,30 +299,13 @@ static uint32_t repeat_symbol(struct layer_level *level, const struct repeat *re
 	return symbol;
 }
 
-static void repeats_forget(struct layer_level *level)
+static void repeats_forget(struct layer_space *space, struct layer_level *level)
 {
+	if (space->options.clearing)
+		space->options.clearing(space->options.context, (unsigned)(level - space->levels));
 	repeats_clear(&level->repeats);
 	array_each(&level->cycles.entries, cycle)
 		cycle->last_trips = 0;
-}
-
-static void layer_hand_on(struct layer *layer, const struct repeat *repeats, size_t count)
-{
-	uint32_t symbols[LAYER_BATCH];
-	size_t made = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		symbols[made] = repeat_symbol(layer->level, &repeats[i]);
-		if (symbols[made] == REPEATS_FULL) {
-			layer_push(layer->next, symbols, made);
-			made = 0;
-			levels_clear(layer->space, layer->depth + 1, true);
-			repeats_forget(layer->level);
-			symbols[made] = repeat_symbol(layer->level, &repeats[i]);
-		}
-		made++;
-	}
-	layer_push(layer->next, symbols, made);
 }
 
 static void repeats_tally(struct layer *layer, const struct repeat *repeats, size_t count)
@@ -333,6 +316,7 @@ static void repeats_tally(struct layer *layer, const struct repeat *repeats, siz
 		const struct cycle *cycle = cycles_at(cycles, repeats[i].slot);
 
 		layer->counts.cycles += repeats[i].trips;
+		layer->counts.length += repeats[i].trips * cycle->length;
 		layer->counts.weight += repeats[i].trips * cycle->weight;
 		if (cycle->length == layer->level->max_cycle)
 			layer->counts.cut += repeats[i].trips;
@@ -341,16 +325,43 @@ static void repeats_tally(struct layer *layer, const struct repeat *repeats, siz
 	layer->counts.repeats += count;
 }
 
+static void symbols_hand_on(struct layer *layer, const struct repeat *repeats,
+			    const uint32_t *symbols, size_t count)
+{
+	repeats_tally(layer, repeats, count);
+	if (layer->next)
+		layer_push(layer->next, symbols, count);
+	if (layer->sink && count)
+		layer->sink(layer->sink_context, symbols, count);
+}
+
+static void layer_hand_on(struct layer *layer, const struct repeat *repeats, size_t count)
+{
+	uint32_t symbols[LAYER_BATCH];
+	size_t first = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		symbols[i] = repeat_symbol(layer->level, &repeats[i]);
+		if (symbols[i] != REPEATS_FULL)
+			continue;
+		symbols_hand_on(layer, repeats + first, symbols + first, i - first);
+		first = i;
+		levels_clear(layer->space, layer->depth + 1, true);
+		repeats_forget(layer->space, layer->level);
+		symbols[i] = repeat_symbol(layer->level, &repeats[i]);
+	}
+	symbols_hand_on(layer, repeats + first, symbols + first, count - first);
+}
+
 static void layer_drain(struct layer *layer)
 {
 	size_t count = layer->pending;
 
 	layer->pending = 0;
-	repeats_tally(layer, layer->batch, count);
-	if (layer->next)
+	if (layer->next || layer->sink)
 		layer_hand_on(layer, layer->batch, count);
-	if (layer->sink && count)
-		layer->sink(layer->sink_context, layer->batch, count);
+	else
+		repeats_tally(layer, layer->batch, count);
 }
 
 static void open_break(struct layer *layer, bool force)
@@ -372,6 +383,7 @@ void layer_finish(struct layer *layer)
 	}
 }
 
+/* The levels above were forgotten before: their symbols have lost their meaning after this. */
 static void level_forget(struct layer_space *space, unsigned depth)
 {
 	struct layer_level *level = &space->levels[depth];
@@ -399,11 +411,20 @@ static void levels_clear(struct layer_space *space, unsigned from, bool symbols_
 			}
 			repeat_end(layer);
 		}
-	for (unsigned depth = from; depth < space->level_count; depth++) {
+	for (unsigned depth = space->level_count; depth-- > from;) {
 		space->levels[depth].clearings++;
 		space->levels[depth].evicted += cycles_last(&space->levels[depth].cycles);
 		level_forget(space, depth);
 	}
+}
+
+uint64_t layer_ended(const struct layer *layer)
+{
+	uint64_t ended = layer->counts.cycles + layer->trips;
+
+	for (size_t i = 0; i < layer->pending; i++)
+		ended += layer->batch[i].trips;
+	return ended;
 }
 
 void layer_space_clear(struct layer_space *space, unsigned level)
@@ -413,7 +434,7 @@ void layer_space_clear(struct layer_space *space, unsigned level)
 
 void layer_space_retire(struct layer_space *space)
 {
-	for (unsigned depth = 0; depth < space->level_count; depth++)
+	for (unsigned depth = space->level_count; depth-- > 0;)
 		level_forget(space, depth);
 }
 

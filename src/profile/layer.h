@@ -53,7 +53,10 @@ struct layer_space_options {
 		cycles; /* of each level; memory is that of level 0, the others share as much again */
 	/* A cycle is forgotten: at a clearing, or at the end. May be NULL. */
 	void (*retired)(void *context, unsigned level, uint64_t number, const struct cycle *cycle);
-	/* Before a level's table is cleared; slots are still valid, nothing is pending at it. May be NULL. */
+	/*
+	 * Before the symbols that a level hands on lose their meaning. They and the slots are still valid, and nothing is
+	 * pending at the level if slots lose theirs, too: then its base has grown afterwards. May be NULL.
+	 */
 	void (*clearing)(void *context, unsigned level);
 	void *context;
 };
@@ -79,6 +82,7 @@ struct layer_counts {
 	uint64_t symbols; /* taken */
 	uint64_t cycles; /* complete, each trip counts */
 	uint64_t repeats; /* handed on */
+	uint64_t length; /* symbols in those cycles */
 	uint64_t weight; /* of the repeats handed on; instructions if runs' weights are */
 	uint64_t cut; /* cycles that ended because they reached the greatest length */
 	uint64_t broken; /* open cycles that a clearing ended */
@@ -95,8 +99,11 @@ struct layer {
 	uint64_t trips; /* of it, in a row */
 	size_t pending; /* repeats in batch */
 	struct layer_counts counts;
-	/* Gets what the layer hands on, after the layers above have had it. May be NULL. */
-	void (*sink)(void *context, const struct repeat *repeats, size_t count);
+	/*
+	 * Gets what the layer hands on, after the layer above has had it: symbols, of which level->repeats tells what they
+	 * stand for. May be NULL.
+	 */
+	void (*sink)(void *context, const uint32_t *symbols, size_t count);
 	void *sink_context;
 	struct layer *sibling; /* of another thread, at the same level */
 	struct repeat batch[LAYER_BATCH];
@@ -123,6 +130,8 @@ void layer_push(struct layer *layer, const uint32_t *symbols, size_t count);
 /* Hands on all that is pending, at all levels; cycles that had not ended count as they are. The layers begin anew. */
 void layer_finish(struct layer *layer);
 
+/* Cycles that have ended, handed on or not; each trip counts. */
+uint64_t layer_ended(const struct layer *layer);
 /* How much a run counts, by its number; kept by the caller. What lies beyond counts 0. */
 void layer_weights_set(struct layer_space *space, const uint32_t *weights, size_t count);
 /* Calls `retired` for everything, and forgets it. Every layer must be finished. */

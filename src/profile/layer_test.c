@@ -23,22 +23,23 @@ struct heard {
 	size_t length;
 };
 
-static void hear(void *context, const struct repeat *repeats, size_t count)
+static void hear(void *context, const uint32_t *symbols, size_t count)
 {
 	struct heard *heard = context;
+	const struct repeat *items = heard->layer->level->repeats.items.items;
 
 	for (size_t i = 0; i < count; i++) {
 		const struct cycles *cycles = &heard->layer->level->cycles;
-		const struct cycle *cycle = cycles_at(cycles, repeats[i].slot);
+		const struct cycle *cycle = cycles_at(cycles, items[symbols[i]].slot);
 
 		assert_true(heard->length + cycle->length + 30 < sizeof(heard->text));
 		if (heard->length)
 			heard->text[heard->length++] = ' ';
 		for (uint32_t j = 0; j < cycle->length; j++)
 			heard->text[heard->length++] =
-				(char)cycles_symbols(cycles, repeats[i].slot)[j];
-		heard->length +=
-			(size_t)snprintf(heard->text + heard->length, 30, "x%lu", repeats[i].trips);
+				(char)cycles_symbols(cycles, items[symbols[i]].slot)[j];
+		heard->length += (size_t)snprintf(heard->text + heard->length, 30, "x%lu",
+						  items[symbols[i]].trips);
 	}
 }
 
@@ -196,18 +197,19 @@ struct rebuilt {
 	size_t count;
 };
 
-static void rebuild(void *context, const struct repeat *repeats, size_t count)
+static void rebuild(void *context, const uint32_t *symbols, size_t count)
 {
 	struct rebuilt *rebuilt = context;
+	const struct repeat *items = rebuilt->layer->level->repeats.items.items;
 	const struct cycles *cycles = &rebuilt->layer->level->cycles;
 
 	for (size_t i = 0; i < count; i++)
-		for (uint64_t trip = 0; trip < repeats[i].trips; trip++) {
-			const struct cycle *cycle = cycles_at(cycles, repeats[i].slot);
+		for (uint64_t trip = 0; trip < items[symbols[i]].trips; trip++) {
+			const struct cycle *cycle = cycles_at(cycles, items[symbols[i]].slot);
 
 			assert_true(rebuilt->count + cycle->length <= STREAM);
 			memcpy(rebuilt->symbols + rebuilt->count,
-			       cycles_symbols(cycles, repeats[i].slot), cycle->length * 4);
+			       cycles_symbols(cycles, items[symbols[i]].slot), cycle->length * 4);
 			rebuilt->count += cycle->length;
 		}
 }

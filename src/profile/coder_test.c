@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What is written is read back, whatever it is; what programs do becomes short; damage is noticed or harmless. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "profile/coder.h"
+#include "profile/coin.h"
+
+enum { COUNT = 50000 };
+
+/* Writes and reads; numbers in between. Returns the size. */
+static size_t round_trip(const uint32_t *symbols, size_t count)
+{
+	AUTO(coder_deinit) struct coder writer, reader;
+	uint32_t symbol;
+	uint64_t number;
+
+	coder_init(&writer, count);
+	coder_init(&reader, count);
+	coder_write(&writer);
+	for (size_t i = 0; i < count; i++) {
+		coder_put(&writer, symbols[i]);
+		if (i % 1000 == 0)
+			coder_put_number(&writer, 1, (uint64_t)symbols[i] << (i / 1000 % 33));
+	}
+	coder_end(&writer);
+	coder_read(&reader, writer.out.items, writer.out.count);
+	for (size_t i = 0; i < count; i++) {
+		assert_int_equal(coder_get(&reader, &symbol), 0);
+		assert_int_equal(symbol, symbols[i]);
+		if (i % 1000 == 0) {
+			assert_int_equal(coder_get_number(&reader, 1, &number), 0);
+			assert_int_equal(number, (uint64_t)symbols[i] << (i / 1000 % 33));
+		}
+	}
+	return writer.out.count;
+}
+
+static void test_round_trip(void **state)
+{
+	static const uint32_t ranges[] = { 1, 2, 10, 1000, 65536, 70000, 1 << 20, CODER_SYMBOL_MAX };
+	static uint32_t symbols[COUNT];
+	struct coin coin;
+
+	for (size_t range = 0; range < sizeof(ranges) / sizeof(*ranges); range++) {
+		coin_init(&coin, range);
+		for (size_t i = 0; i < COUNT; i++)
+			symbols[i] = (uint32_t)(coin_next(&coin) % ranges[range]);
+		round_trip(symbols, COUNT);
+		round_trip(symbols, 0);
+		round_trip(symbols, 1);
+	}
+	symbols[0] = CODER_SYMBOL_MAX;
+	round_trip(symbols, 2);
+}
+
+/* A bit for each coin, and next to nothing for what always follows. */
+static void test_size(void **state)
+{
+	static uint32_t symbols[COUNT];
+	struct coin coin;
+	size_t flips = 0;
+
+	coin_init(&coin, 1);
+	for (size_t i = 0; i < COUNT; i++)
+		symbols[i] = (uint32_t)(i % 100);
+	assert_true(round_trip(symbols, COUNT) < 600);
+	for (size_t i = 0; i < COUNT; i++) {
+		bool flip = i % 10 == 0 && coin_next(&coin) % 2;
+
+		flips += i % 10 == 0;
+		symbols[i] = (uint32_t)(i % 10 + (flip ? 100 : 0));
+	}
+	assert_in_range(round_trip(symbols, COUNT), flips / 8, flips / 8 * 3 / 2);
+}
+
+/* The model lives on from one piece to the next, or not. */
+static void test_pieces(void **state)
+{
+	AUTO(coder_deinit) struct coder writer;
+	size_t sizes[3];
+	uint32_t symbol = 12345;
+
+	coder_init(&writer, 1000);
+	for (unsigned piece = 0; piece < 3; piece++) {
+		if (piece == 2)
+			coder_forget(&writer, 1000);
+		coder_write(&writer);
+		for (size_t i = 0; i < 500; i++) {
+			symbol = i ? symbol * 5 % 9973 : 1;
+			coder_put(&writer, symbol);
+		}
+		coder_end(&writer);
+		sizes[piece] = writer.out.count;
+	}
+	assert_true(sizes[1] * 5 < sizes[0]);
+	assert_int_equal(sizes[2], sizes[0]);
+}
+
+static void test_numbers(void **state)
+{
+	static const uint64_t numbers[] = { 0,	 1,	     2,		 254,		255,
+					    256, UINT32_MAX, 1ull << 63, UINT64_MAX - 1 };
+	AUTO(coder_deinit) struct coder coder, reader;
+	uint64_t number;
+
+	coder_init(&coder, 0);
+	coder_init(&reader, 0);
+	coder_write(&coder);
+	for (size_t i = 0; i < 9; i++)
+		for (unsigned kind = 0; kind < CODER_KINDS; kind++)
+			coder_put_number(&coder, kind, numbers[i]);
+	coder_end(&coder);
+	coder_read(&reader, coder.out.items, coder.out.count);
+	for (size_t i = 0; i < 9; i++)
+		for (unsigned kind = 0; kind < CODER_KINDS; kind++) {
+			assert_int_equal(coder_get_number(&reader, kind, &number), 0);
+			assert_true(number == numbers[i]);
+		}
+}
+
+/* Any bytes can be read without harm, and their end is noticed. */
+static void test_damage(void **state)
+{
+	uint8_t bytes[256];
+	AUTO(coder_deinit) struct coder coder;
+	struct coin coin;
+
+	coder_init(&coder, 1000);
+	coin_init(&coin, 3);
+	for (unsigned round = 0; round < 200; round++) {
+		unsigned got = 0;
+		uint32_t symbol;
+
+		for (size_t i = 0; i < sizeof(bytes); i++)
+			bytes[i] = (uint8_t)coin_next(&coin);
+		coder_forget(&coder, 1000);
+		coder_read(&coder, bytes, sizeof(bytes));
+		while (!coder_get(&coder, &symbol))
+			assert_true(++got < 1000000);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_size),
+		cmocka_unit_test(test_pieces),	   cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_damage),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

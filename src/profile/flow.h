@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The control flow of threads: runs in, rows for the profile out.
+ *
+ *	struct flow_space *space;			one for each process
+ *	flow_space_create(&(struct flow_space_options){
+ *		.row = store_row, .definitions = store_definitions, .cycle = store_cycle, .context = store }, &space);
+ *	struct flow *flow = flow_create(space, thread);	one for each thread
+ *
+ *	flow_weights_set(space, instructions, count);	whenever runs were added
+ *	err = flow_push(flow, runs, n);			as they come, any number of times
+ *	err = flow_finish(flow);			the thread has ended
+ *	flow_destroy(flow);
+ *
+ *	err = flow_space_finish(space);			all threads have: hands out the cycles
+ *	flow_space_destroy(space);
+ *
+ * What comes out, in an order in which it can be stored and read at any time:
+ *
+ *	definitions	paths, numbered from 1 on; always before the first row that uses them
+ *	row		a stretch of a thread (profile/sequence.h)
+ *	cycle		a cycle of any level and its counts: at the end, or earlier if memory is full
+ *
+ * A number is given to a cycle of a level once. A cycle that comes again after it was forgotten has another number;
+ * who adds up counts by content has to add up both.
+ *
+ * One thread of ours at a time uses a space, its flows included.
+ */
+#pragma once
+
+#include "profile/layer.h"
+#include "profile/sequence.h"
+
+enum { FLOW_ROW = 1 << 18 }; /* repeated paths */
+
+/* One symbol of a cycle: a run, or a repeated cycle of the level below. */
+struct flow_symbol {
+	uint64_t number; /* of the run, or of the cycle below */
+	uint64_t trips; /* of a run: 1 */
+};
+
+struct flow_cycle {
+	unsigned level; /* 0: path; 1: stratum; 2 + n: of stratum layer n */
+	uint64_t number;
+	uint64_t trips; /* how often it was run */
+	uint64_t repeats; /* how often in a row; stops at 2^32 - 1 */
+	uint64_t weight; /* of one trip, instructions */
+	uint32_t length;
+	const struct flow_symbol *symbols; /* NULL for paths: their definitions tell */
+};
+
+struct flow;
+
+/* What returns an error stops the flow, and is returned by whatever was called. All but NULL context are needed. */
+struct flow_space_options {
+	unsigned levels; /* 0: LAYER_LEVELS; at least 2 */
+	uint32_t max_cycle; /* 0: LAYER_MAX_CYCLE */
+	uint32_t row_repeats; /* repeated paths of a row, about; 0: FLOW_ROW */
+	struct cycles_options cycles; /* memory is about half of what the levels take in all */
+	int (*row)(void *context, struct flow *flow, const struct sequence_row *row);
+	int (*definitions)(void *context, const struct sequence_definitions *definitions);
+	int (*cycle)(void *context, const struct flow_cycle *cycle);
+	void *context;
+};
+
+struct flow_space {
+	struct flow_space_options options;
+	struct layer_space *layers;
+	struct sequence_encoder encoder;
+	struct flow *flows;
+	uint64_t defined; /* paths whose definitions were handed out */
+	int err; /* the first of a callback */
+	ARRAY(struct flow_symbol) symbols;
+};
+
+struct flow {
+	struct flow_space *space;
+	struct flow *next;
+	struct layer *paths; /* level 0; ->next the strata, and so on; their counts may be read */
+	void *owner; /* the caller's */
+	ARRAY(uint32_t) row; /* symbols since the last row */
+	bool finishing; /* the last row waits until the layers above have finished, too */
+};
+
+int flow_space_create(const struct flow_space_options *options, struct flow_space **ret);
+void flow_space_destroy(struct flow_space *space);
+struct flow *flow_create(struct flow_space *space, void *owner);
+void flow_destroy(struct flow *flow);
+
+/* Instructions by run; kept by the caller. A path's weight is added up when it first ends. */
+void flow_weights_set(struct flow_space *space, const uint32_t *weights, size_t count);
+int flow_push(struct flow *flow, const uint32_t *runs, size_t count);
+int flow_finish(struct flow *flow);
+int flow_space_finish(struct flow_space *space);
+/* Bytes of everything. */
+size_t flow_space_memory(const struct flow_space *space);

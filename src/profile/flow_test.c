@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Flows: what was pushed is rebuilt from the rows, at any size of rows and memory; every number leads to the place it
+ * stands for; cycles that are handed out add up.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "profile/coin.h"
+#include "profile/flow.h"
+
+enum { STREAM = 40000, THREADS = 3, RUNS = 50, ROWS = 512 };
+
+static uint32_t streams[THREADS][STREAM], weights[RUNS];
+
+/* Loops within loops: threads 0 and 1 do the same. */
+static void streams_make(void)
+{
+	for (unsigned thread = 0; thread < THREADS; thread++) {
+		struct coin coin;
+		size_t at = 0;
+
+		coin_init(&coin, thread / 2);
+		while (at < STREAM) {
+			uint32_t first = (uint32_t)(coin_next(&coin) % 5) * 8;
+			uint64_t trips = 1 + coin_next(&coin) % 3 * (coin_next(&coin) % 5);
+			uint32_t skip = (uint32_t)(coin_next(&coin) % 3);
+
+			for (; trips && at < STREAM; trips--)
+				for (uint32_t i = 0; i < 8 && at < STREAM; i++)
+					if (i != skip)
+						streams[thread][at++] = first + i;
+		}
+	}
+	for (uint32_t i = 0; i < RUNS; i++)
+		weights[i] = i % 7;
+}
+
+/* A profile in memory. */
+struct profile {
+	struct sequence_row rows[THREADS][ROWS];
+	size_t row_count[THREADS];
+	struct sequence_definitions definitions[ROWS];
+	size_t definition_count;
+	uint64_t numbers[LAYER_LEVELS_MAX]; /* of cycles, so far */
+	uint64_t trips[LAYER_LEVELS_MAX];
+	uint64_t weight[LAYER_LEVELS_MAX];
+	int fail; /* at this many rows; 0: never */
+};
+
+static int row_store(void *context, struct flow *flow, const struct sequence_row *row)
+{
+	struct profile *profile = context;
+	size_t thread = (size_t)flow->owner;
+	struct sequence_row *kept = &profile->rows[thread][profile->row_count[thread]++];
+
+	assert_true(profile->row_count[thread] < ROWS);
+	*kept = *row;
+	kept->data = mem_dup(row->data, row->size);
+	return profile->fail && --profile->fail == 0 ? -ENOSPC : 0;
+}
+
+static int definitions_store(void *context, const struct sequence_definitions *definitions)
+{
+	struct profile *profile = context;
+	struct sequence_definitions *kept = &profile->definitions[profile->definition_count++];
+
+	assert_true(profile->definition_count < ROWS);
+	*kept = *definitions;
+	kept->data = mem_dup(definitions->data, definitions->size);
+	return 0;
+}
+
+static int cycle_store(void *context, const struct flow_cycle *cycle)
+{
+	struct profile *profile = context;
+
+	assert_int_equal(cycle->number, profile->numbers[cycle->level] + 1);
+	profile->numbers[cycle->level] = cycle->number;
+	profile->trips[cycle->level] += cycle->trips;
+	profile->weight[cycle->level] += cycle->trips * cycle->weight;
+	assert_true(!cycle->symbols == !cycle->level);
+	for (uint32_t i = 0; cycle->symbols && i < cycle->length; i++)
+		assert_true(cycle->symbols[i].number > 0 && cycle->symbols[i].trips > 0);
+	return 0;
+}
+
+static void profile_deinit(struct profile *profile)
+{
+	for (unsigned thread = 0; thread < THREADS; thread++)
+		for (size_t i = 0; i < profile->row_count[thread]; i++)
+			free((void *)profile->rows[thread][i].data);
+	for (size_t i = 0; i < profile->definition_count; i++)
+		free((void *)profile->definitions[i].data);
+	memset(profile, 0, sizeof(*profile));
+}
+
+static int record(struct profile *profile, struct flow_space_options options, uint64_t *ret_evicted)
+{
+	struct flow_space *space;
+	struct flow *flows[THREADS];
+	size_t at[THREADS] = {};
+	struct coin coin;
+	int err = 0;
+
+	options.row = row_store;
+	options.definitions = definitions_store;
+	options.cycle = cycle_store;
+	options.context = profile;
+	coin_init(&coin, 1);
+	streams_make();
+	assert_int_equal(flow_space_create(&options, &space), 0);
+	flow_weights_set(space, weights, RUNS);
+	for (size_t i = 0; i < THREADS; i++)
+		flows[i] = flow_create(space, (void *)i);
+	while (!err && (at[0] < STREAM || at[1] < STREAM || at[2] < STREAM)) {
+		unsigned i = (unsigned)(coin_next(&coin) % THREADS);
+		size_t count = coin_next(&coin) % 3000;
+
+		count = count < STREAM - at[i] ? count : STREAM - at[i];
+		err = flow_push(flows[i], streams[i] + at[i], count);
+		at[i] += count;
+	}
+	for (unsigned i = 0; i < THREADS; i++) {
+		assert_int_equal(flow_finish(flows[i]), err);
+		flow_destroy(flows[i]);
+	}
+	assert_int_equal(flow_space_finish(space), err);
+	*ret_evicted = space->layers->levels[0].evicted + space->layers->levels[1].evicted;
+	flow_space_destroy(space);
+	return err;
+}
+
+static void paths_load(const struct profile *profile, struct sequence_paths *ret)
+{
+	sequence_paths_init(ret);
+	for (size_t i = 0; i < profile->definition_count; i++)
+		assert_int_equal(sequence_paths_add(ret, &profile->definitions[i]), 0);
+}
+
+static size_t row_expand(const struct sequence_repeats *repeats, const struct sequence_paths *paths,
+			 uint32_t *runs, size_t at)
+{
+	array_each(&repeats->items, repeat) {
+		const uint32_t *path = NULL;
+		size_t length = sequence_path(paths, repeat->path, &path);
+
+		assert_true(length > 0);
+		for (uint64_t trip = 0; trip < repeat->trips; trip++, at += length) {
+			assert_true(at + length <= STREAM);
+			memcpy(runs + at, path, length * sizeof(*path));
+		}
+	}
+	return at;
+}
+
+static void rebuild_check(const struct profile *profile)
+{
+	static uint32_t rebuilt[STREAM];
+	struct sequence_repeats repeats;
+	struct sequence_paths paths;
+
+	paths_load(profile, &paths);
+	sequence_repeats_init(&repeats);
+	for (unsigned thread = 0; thread < THREADS; thread++) {
+		uint64_t instructions = 0;
+		size_t at = 0, before;
+
+		for (size_t i = 0; i < profile->row_count[thread]; i++) {
+			const struct sequence_row *row = &profile->rows[thread][i];
+
+			assert_int_equal(sequence_row_decode(&repeats, row), 0);
+			before = at;
+			at = row_expand(&repeats, &paths, rebuilt, at);
+			for (; before < at; before++)
+				instructions += weights[rebuilt[before]];
+			assert_int_equal(row->end.units[SEQUENCE_RUN], at);
+			assert_int_equal(row->end.units[SEQUENCE_INSTRUCTION], instructions);
+		}
+		assert_int_equal(at, STREAM);
+		assert_memory_equal(rebuilt, streams[thread], sizeof(rebuilt));
+	}
+	sequence_repeats_deinit(&repeats);
+	sequence_paths_deinit(&paths);
+}
+
+static void totals_check(const struct profile *profile)
+{
+	uint64_t sums[SEQUENCE_UNIT_COUNT] = {};
+
+	for (unsigned thread = 0; thread < THREADS; thread++)
+		for (unsigned unit = 0; unit < SEQUENCE_UNIT_COUNT; unit++)
+			sums[unit] += profile->rows[thread][profile->row_count[thread] - 1]
+					      .end.units[unit];
+	assert_int_equal(profile->trips[0], sums[SEQUENCE_PATH]);
+	assert_int_equal(profile->trips[1], sums[SEQUENCE_STRATUM]);
+	for (unsigned level = 0; level < LAYER_LEVELS; level++)
+		assert_int_equal(profile->weight[level], sums[SEQUENCE_INSTRUCTION]);
+}
+
+static void test_rebuild(void **state)
+{
+	static const uint32_t rows[] = { 1, 100, 1000, 0 };
+	static struct profile profile;
+	uint64_t evicted;
+
+	for (size_t i = 0; i < 4; i++) {
+		assert_int_equal(record(&profile,
+					(struct flow_space_options){ .row_repeats = rows[i] },
+					&evicted),
+				 0);
+		assert_int_equal(evicted, 0);
+		assert_int_equal(profile.row_count[0] == 1, rows[i] == 0);
+		rebuild_check(&profile);
+		totals_check(&profile);
+		profile_deinit(&profile);
+	}
+}
+
+static void test_little_memory(void **state)
+{
+	static const size_t memories[] = { 192 << 10, 192 << 10, 256 << 10 };
+	static struct profile profile;
+	uint64_t evicted;
+
+	for (size_t i = 0; i < 3; i++) {
+		struct flow_space_options options = { .row_repeats = 1000,
+						      .cycles.memory = memories[i],
+						      .max_cycle = i ? 0 : 12 };
+
+		assert_int_equal(record(&profile, options, &evicted), 0);
+		assert_true(evicted > 0);
+		rebuild_check(&profile);
+		totals_check(&profile);
+		profile_deinit(&profile);
+	}
+}
+
+/* The row that holds the n-th, found in the index as a reader would. */
+static const struct sequence_row *row_find(const struct profile *profile, unsigned thread,
+					   enum sequence_unit unit, uint64_t n,
+					   struct sequence_position *ret_begin)
+{
+	size_t i = 0;
+
+	while (profile->rows[thread][i].end.units[unit] <= n)
+		assert_true(++i < profile->row_count[thread]);
+	*ret_begin = i ? profile->rows[thread][i - 1].end : (struct sequence_position){};
+	return &profile->rows[thread][i];
+}
+
+static void place_check(const struct profile *profile, const struct sequence_paths *paths,
+			struct sequence_repeats *repeats, enum sequence_unit unit, uint64_t n)
+{
+	struct sequence_position begin;
+	const struct sequence_row *row = row_find(profile, 2, unit, n, &begin);
+	const uint32_t *path = NULL;
+	struct sequence_place place;
+	uint64_t instructions = 0, at;
+
+	assert_int_equal(sequence_row_decode(repeats, row), 0);
+	assert_int_equal(sequence_locate(repeats, paths, weights, RUNS, &begin, unit, n, &place),
+			 0);
+	at = place.before.units[SEQUENCE_RUN];
+	assert_true(sequence_path(paths, repeats->items.items[place.repeat].path, &path) >
+		    place.run);
+	assert_int_equal(path[place.run], streams[2][at + place.run]);
+	for (uint64_t i = 0; i < at + place.run; i++)
+		instructions += weights[streams[2][i]];
+	if (unit == SEQUENCE_RUN)
+		assert_int_equal(at + place.run, n);
+	else if (unit == SEQUENCE_INSTRUCTION)
+		assert_int_equal(instructions + place.instruction, n);
+	else
+		assert_int_equal(place.before.units[unit], n);
+	assert_true(unit != SEQUENCE_INSTRUCTION || place.instruction < weights[path[place.run]]);
+}
+
+static void test_locate(void **state)
+{
+	static struct profile profile;
+	struct sequence_repeats repeats;
+	struct sequence_paths paths;
+	struct sequence_place place;
+	struct coin coin;
+	uint64_t evicted;
+
+	assert_int_equal(
+		record(&profile, (struct flow_space_options){ .row_repeats = 700 }, &evicted), 0);
+	paths_load(&profile, &paths);
+	sequence_repeats_init(&repeats);
+	coin_init(&coin, 4);
+	for (unsigned i = 0; i < 400; i++) {
+		enum sequence_unit unit = i % SEQUENCE_STRATUM;
+		const struct sequence_row *last = &profile.rows[2][profile.row_count[2] - 1];
+
+		place_check(&profile, &paths, &repeats, unit,
+			    i < 4 ? 0 : coin_next(&coin) % last->end.units[unit]);
+	}
+	assert_int_equal(sequence_locate(&repeats, &paths, weights, RUNS,
+					 &(struct sequence_position){}, SEQUENCE_RUN, STREAM,
+					 &place),
+			 -ENOENT);
+	sequence_repeats_deinit(&repeats);
+	sequence_paths_deinit(&paths);
+	profile_deinit(&profile);
+}
+
+struct strata {
+	uint64_t ended;
+	size_t last; /* where the last one ended */
+};
+
+static void stratum_count(void *context, size_t first, size_t count)
+{
+	struct strata *strata = context;
+
+	assert_int_equal(first, strata->last);
+	strata->ended++;
+	strata->last = first + count;
+}
+
+/* From the stratum that was open at a row's beginning on, the same strata are found again. */
+static void test_strata(void **state)
+{
+	static struct profile profile;
+	ARRAY(struct sequence_repeat) all = {};
+	struct sequence_repeats repeats;
+	uint64_t evicted;
+
+	assert_int_equal(record(&profile,
+				(struct flow_space_options){ .row_repeats = 512, .max_cycle = 9 },
+				&evicted),
+			 0);
+	sequence_repeats_init(&repeats);
+	for (size_t i = 0; i + 1 < profile.row_count[2]; i++) {
+		const struct sequence_row *row = &profile.rows[2][i];
+		uint64_t start = i ? row[-1].stratum_start : 0;
+		struct strata strata = {};
+		size_t open;
+
+		assert_int_equal(sequence_row_decode(&repeats, row), 0);
+		array_each(&repeats.items, repeat)
+			*array_push(&all) = *repeat;
+		assert_int_equal(all.count, row->end.units[SEQUENCE_REPEAT]);
+		open = sequence_strata(all.items + start, all.count - start, 9, stratum_count,
+				       &strata);
+		assert_int_equal(start + open, row->stratum_start);
+		assert_int_equal(strata.ended,
+				 row->end.units[SEQUENCE_STRATUM] -
+					 (i ? row[-1].end.units[SEQUENCE_STRATUM] : 0));
+	}
+	assert_true(profile.row_count[2] > 3);
+	array_deinit(&all);
+	sequence_repeats_deinit(&repeats);
+	profile_deinit(&profile);
+}
+
+/* An error of the store stops everything and is what everybody hears. */
+static void test_error(void **state)
+{
+	static struct profile profile = { .fail = 3 };
+	uint64_t evicted;
+
+	assert_int_equal(record(&profile, (struct flow_space_options){ .row_repeats = 100 },
+				&evicted),
+			 -ENOSPC);
+	assert_int_equal(profile.row_count[0] + profile.row_count[1] + profile.row_count[2], 3);
+	assert_int_equal(profile.numbers[0], 0);
+	profile_deinit(&profile);
+}
+
+/* Damaged rows give errors or other sequences, nothing worse. */
+static void test_damage(void **state)
+{
+	static struct profile profile;
+	struct sequence_repeats repeats;
+	struct sequence_row row;
+	struct coin coin;
+	uint64_t evicted;
+	unsigned refused = 0;
+
+	assert_int_equal(record(&profile, (struct flow_space_options){}, &evicted), 0);
+	row = profile.rows[0][0];
+	sequence_repeats_init(&repeats);
+	coin_init(&coin, 8);
+	for (unsigned i = 0; i < 300; i++) {
+		uint8_t *copy = mem_dup(row.data, row.size);
+		struct sequence_row damaged = row;
+
+		copy[coin_next(&coin) % (row.size < 64 ? row.size : 64)] ^=
+			(uint8_t)(1 + coin_next(&coin) % 255);
+		damaged.data = copy;
+		damaged.size -= i % 2 ? row.size / 2 : 0;
+		refused += sequence_row_decode(&repeats, &damaged) == -EBADMSG;
+		free(copy);
+	}
+	assert_true(refused > 50);
+	sequence_repeats_deinit(&repeats);
+	profile_deinit(&profile);
+}
+
+static void test_refused(void **state)
+{
+	struct flow_space *space = NULL;
+	enum sequence_unit unit;
+
+	assert_int_equal(flow_space_create(&(struct flow_space_options){ .levels = 1 }, &space),
+			 -EINVAL);
+	assert_int_equal(sequence_unit_parse("path", &unit), 0);
+	assert_int_equal(unit, SEQUENCE_PATH);
+	assert_int_equal(sequence_unit_parse("mile", &unit), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_rebuild), cmocka_unit_test(test_little_memory),
+		cmocka_unit_test(test_locate),	cmocka_unit_test(test_strata),
+		cmocka_unit_test(test_error),	cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Sequences of paths, compressed (profile/coder.h).
+ *
+ * A row names its different repeated paths, pairs of path and trips, 1, 2, ... in order of appearance, and is the sequence
+ * of these names. Where a name appears first, the pair follows: the path's slot, as the distance above the greatest slot
+ * before or, after a 0, below it; and the trips. The first number is how many there are.
+ *
+ * Definitions are the runs of the paths, each + 1, one path after the other, each ended by a 0. The model is kept from
+ * one row of definitions to the next, because paths are much like those defined before: that is why all are read.
+ */
+#include "profile/sequence.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/err.h"
+#include "base/mem.h"
+
+/* Of numbers in a row. The first kind is the coder's own. */
+enum { NUMBER_COUNT = 1, NUMBER_SLOT = 2, NUMBER_TRIPS = 3 };
+enum { DEFINITIONS_EXPECTED = 1 << 20 };
+
+static const char *const unit_texts[] = {
+#define X(name, text, what) [SEQUENCE_##name] = text,
+	SEQUENCE_UNITS(X)
+#undef X
+};
+
+const char *sequence_unit_text(enum sequence_unit unit)
+{
+	assert(unit < SEQUENCE_UNIT_COUNT);
+	return unit_texts[unit];
+}
+
+int sequence_unit_parse(const char *text, enum sequence_unit *ret)
+{
+	for (enum sequence_unit unit = 0; unit < SEQUENCE_UNIT_COUNT; unit++)
+		if (strcmp(text, unit_texts[unit]) == 0) {
+			*ret = unit;
+			return 0;
+		}
+	return err_set(-EINVAL,
+		       "%s: not something a sequence counts; there are instruction, run, path, "
+		       "repeat and stratum",
+		       text);
+}
+
+void sequence_encoder_init(struct sequence_encoder *encoder)
+{
+	*encoder = (struct sequence_encoder){};
+	coder_init(&encoder->rows, 0);
+	coder_init(&encoder->definitions, DEFINITIONS_EXPECTED);
+}
+
+void sequence_encoder_deinit(struct sequence_encoder *encoder)
+{
+	coder_deinit(&encoder->rows);
+	coder_deinit(&encoder->definitions);
+	free(encoder->names);
+}
+
+size_t sequence_encoder_memory(const struct sequence_encoder *encoder)
+{
+	return coder_memory(&encoder->rows) + coder_memory(&encoder->definitions) +
+	       encoder->names_count * sizeof(*encoder->names);
+}
+
+static void names_reserve(struct sequence_encoder *encoder, size_t count)
+{
+	if (count <= encoder->names_count)
+		return;
+	encoder->names = mem_realloc(encoder->names, count, sizeof(*encoder->names));
+	memset(encoder->names + encoder->names_count, 0,
+	       (count - encoder->names_count) * sizeof(*encoder->names));
+	encoder->names_count = count;
+}
+
+static void pair_put(struct coder *coder, const struct repeat *pair, uint32_t *slot_max)
+{
+	bool above = pair->slot > *slot_max;
+
+	coder_put_number(coder, NUMBER_SLOT, above ? pair->slot - *slot_max : 0);
+	if (!above)
+		coder_put_number(coder, NUMBER_SLOT, *slot_max - pair->slot);
+	coder_put_number(coder, NUMBER_TRIPS, pair->trips - 1);
+	*slot_max = above ? pair->slot : *slot_max;
+}
+
+void sequence_row_encode(struct sequence_encoder *encoder, const struct repeats *table,
+			 const uint32_t *symbols, size_t count, const uint8_t **ret,
+			 size_t *ret_size)
+{
+	struct coder *coder = &encoder->rows;
+	uint32_t named = 0, slot_max = 0;
+
+	assert(count <= SEQUENCE_ROW_MAX);
+	names_reserve(encoder, table->items.count);
+	coder_forget(coder, count);
+	coder_write(coder);
+	coder_put_number(coder, NUMBER_COUNT, count);
+	for (size_t i = 0; i < count; i++) {
+		uint32_t *name = &encoder->names[symbols[i]];
+
+		if (*name) {
+			coder_put(coder, *name);
+			continue;
+		}
+		*name = ++named;
+		coder_put(coder, *name);
+		pair_put(coder, &table->items.items[symbols[i]], &slot_max);
+	}
+	coder_end(coder);
+	for (size_t i = 0; i < count; i++)
+		encoder->names[symbols[i]] = 0;
+	*ret = coder->out.items;
+	*ret_size = coder->out.count;
+}
+
+void sequence_definitions_encode(struct sequence_encoder *encoder, const struct cycles *cycles,
+				 uint32_t first, uint32_t last, const uint8_t **ret,
+				 size_t *ret_size)
+{
+	struct coder *coder = &encoder->definitions;
+
+	coder_write(coder);
+	for (uint32_t slot = first; slot <= last; slot++) {
+		const uint32_t *symbols = cycles_symbols(cycles, slot);
+
+		for (uint32_t i = 0; i < cycles_at(cycles, slot)->length; i++)
+			coder_put(coder, symbols[i] + 1);
+		coder_put(coder, 0);
+	}
+	coder_end(coder);
+	*ret = coder->out.items;
+	*ret_size = coder->out.count;
+}
+
+void sequence_paths_init(struct sequence_paths *paths)
+{
+	*paths = (struct sequence_paths){};
+	coder_init(&paths->coder, DEFINITIONS_EXPECTED);
+	*array_push(&paths->ends) = 0;
+}
+
+void sequence_paths_deinit(struct sequence_paths *paths)
+{
+	coder_deinit(&paths->coder);
+	array_deinit(&paths->runs);
+	array_deinit(&paths->ends);
+}
+
+static int path_read(struct sequence_paths *paths)
+{
+	for (;;) {
+		uint32_t symbol;
+		int err = coder_get(&paths->coder, &symbol);
+
+		if (err)
+			return err;
+		if (!symbol)
+			break;
+		*array_push(&paths->runs) = symbol - 1;
+	}
+	*array_push(&paths->ends) = paths->runs.count;
+	return 0;
+}
+
+int sequence_paths_add(struct sequence_paths *paths, const struct sequence_definitions *definitions)
+{
+	int err;
+
+	if (definitions->first != paths->ends.count)
+		return err_set(
+			-EBADMSG,
+			"definitions of paths from number %lu on, where %zu is the next: rows "
+			"of the profile are missing",
+			definitions->first, paths->ends.count);
+	coder_read(&paths->coder, definitions->data, definitions->size);
+	for (uint64_t i = 0; i < definitions->count; i++) {
+		err = path_read(paths);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+size_t sequence_path(const struct sequence_paths *paths, uint64_t number, const uint32_t **ret)
+{
+	if (number == 0 || number >= paths->ends.count)
+		return 0;
+	*ret = &paths->runs.items[paths->ends.items[number - 1]];
+	return paths->ends.items[number] - paths->ends.items[number - 1];
+}
+
+void sequence_repeats_init(struct sequence_repeats *repeats)
+{
+	*repeats = (struct sequence_repeats){};
+	coder_init(&repeats->coder, 0);
+}
+
+void sequence_repeats_deinit(struct sequence_repeats *repeats)
+{
+	array_deinit(&repeats->items);
+	array_deinit(&repeats->names);
+	coder_deinit(&repeats->coder);
+}
+
+static int pair_get(struct coder *coder, uint64_t base, uint64_t *slot_max,
+		    struct sequence_repeat *ret)
+{
+	uint64_t above, below = 0, trips;
+	int err = coder_get_number(coder, NUMBER_SLOT, &above);
+
+	if (!err && !above)
+		err = coder_get_number(coder, NUMBER_SLOT, &below);
+	if (!err)
+		err = coder_get_number(coder, NUMBER_TRIPS, &trips);
+	if (err)
+		return err;
+	if (below >= *slot_max + above || above > UINT32_MAX || trips == UINT64_MAX)
+		return err_set(-EBADMSG,
+			       "a row names a path that cannot be: the profile is damaged");
+	*slot_max += above;
+	*ret = (struct sequence_repeat){ .path = base + *slot_max - below, .trips = trips + 1 };
+	return 0;
+}
+
+/* names.items[0] is none. */
+static int repeat_get(struct sequence_repeats *repeats, uint64_t base, uint64_t *slot_max)
+{
+	uint32_t name;
+	int err = coder_get(&repeats->coder, &name);
+
+	if (err)
+		return err;
+	if (name == 0 || name > repeats->names.count)
+		return err_set(-EBADMSG,
+			       "a row uses a name before it is given: the profile is damaged");
+	if (name == repeats->names.count) {
+		struct sequence_repeat pair;
+
+		err = pair_get(&repeats->coder, base, slot_max, &pair);
+		if (err)
+			return err;
+		*array_push(&repeats->names) = pair;
+	}
+	*array_push(&repeats->items) = repeats->names.items[name];
+	return 0;
+}
+
+static int row_count(struct coder *coder, const struct sequence_row *row, uint64_t *ret)
+{
+	int err;
+
+	/* The number of repeats decides how the model begins: it is read with one that knows nothing. */
+	coder_forget(coder, 0);
+	coder_read(coder, row->data, row->size);
+	err = coder_get_number(coder, NUMBER_COUNT, ret);
+	if (!err && *ret > SEQUENCE_ROW_MAX)
+		return err_set(-EBADMSG, "a row of %lu repeated paths: the profile is damaged",
+			       *ret);
+	return err;
+}
+
+int sequence_row_decode(struct sequence_repeats *repeats, const struct sequence_row *row)
+{
+	struct coder *coder = &repeats->coder;
+	uint64_t count, slot_max = 0;
+	int err = row_count(coder, row, &count);
+
+	if (err)
+		return err;
+	repeats->items.count = 0;
+	repeats->names.count = 0;
+	*array_push(&repeats->names) = (struct sequence_repeat){};
+	coder_forget(coder, count);
+	coder_read(coder, row->data, row->size);
+	err = coder_get_number(coder, NUMBER_COUNT, &count);
+	for (uint64_t i = 0; !err && i < count; i++)
+		err = repeat_get(repeats, row->base, &slot_max);
+	return err;
+}
+
+static uint64_t run_weight(const uint32_t *weights, size_t count, uint32_t run)
+{
+	return run < count ? weights[run] : 0;
+}
+
+/* What one trip adds. */
+static struct sequence_position trip_size(const uint32_t *runs, size_t length,
+					  const uint32_t *weights, size_t weights_count)
+{
+	struct sequence_position size = {};
+
+	for (size_t i = 0; i < length; i++)
+		size.units[SEQUENCE_INSTRUCTION] += run_weight(weights, weights_count, runs[i]);
+	size.units[SEQUENCE_RUN] = length;
+	size.units[SEQUENCE_PATH] = 1;
+	return size;
+}
+
+static void position_add(struct sequence_position *position, const struct sequence_position *trip,
+			 uint64_t trips)
+{
+	for (unsigned i = 0; i < SEQUENCE_UNIT_COUNT; i++)
+		position->units[i] += trip->units[i] * trips;
+}
+
+/* Within a trip that holds it. */
+static void place_run(struct sequence_place *place, enum sequence_unit unit, uint64_t rest,
+		      const uint32_t *runs, size_t length, const uint32_t *weights, size_t count)
+{
+	if (unit == SEQUENCE_RUN)
+		place->run = (size_t)rest;
+	if (unit != SEQUENCE_INSTRUCTION)
+		return;
+	while (place->run + 1 < length && rest >= run_weight(weights, count, runs[place->run]))
+		rest -= run_weight(weights, count, runs[place->run++]);
+	place->instruction = rest;
+}
+
+int sequence_locate(const struct sequence_repeats *repeats, const struct sequence_paths *paths,
+		    const uint32_t *weights, size_t weights_count,
+		    const struct sequence_position *begin, enum sequence_unit unit, uint64_t n,
+		    struct sequence_place *ret)
+{
+	struct sequence_place place = { .before = *begin };
+
+	assert(unit != SEQUENCE_STRATUM);
+	for (; place.repeat < repeats->items.count; place.repeat++) {
+		const struct sequence_repeat *repeat = &repeats->items.items[place.repeat];
+		const uint32_t *runs = NULL;
+		size_t length = sequence_path(paths, repeat->path, &runs);
+		struct sequence_position trip = trip_size(runs, length, weights, weights_count);
+		uint64_t rest = n - place.before.units[unit], size = trip.units[unit];
+
+		if (!length)
+			return err_set(-EBADMSG,
+				       "path %lu is not defined: rows of the profile are missing",
+				       repeat->path);
+		if (n < place.before.units[unit])
+			break;
+		if (unit == SEQUENCE_REPEAT ? !rest : size && rest / size < repeat->trips) {
+			place.trip = size ? rest / size : 0;
+			position_add(&place.before, &trip, place.trip);
+			place_run(&place, unit, size ? rest % size : 0, runs, length, weights,
+				  weights_count);
+			*ret = place;
+			return 0;
+		}
+		position_add(&place.before, &trip, repeat->trips);
+		place.before.units[SEQUENCE_REPEAT]++;
+	}
+	return err_set(-ENOENT, "%s %lu: not in this row", sequence_unit_text(unit), n);
+}
+
+size_t sequence_strata(const struct sequence_repeat *repeats, size_t count, uint32_t max_cycle,
+		       void (*stratum)(void *context, size_t first, size_t count), void *context)
+{
+	ARRAY(uint32_t) stamps = {};
+	struct repeats table;
+	size_t first = 0;
+	uint32_t serial = 1;
+
+	repeats_init(&table, SIZE_MAX);
+	for (size_t i = 0; i < count; i++) {
+		/* Paths of one stratum have one base: their lower halves are enough to tell them apart. */
+		uint32_t symbol =
+			repeats_intern(&table, (uint32_t)repeats[i].path, repeats[i].trips);
+
+		if (symbol == stamps.count)
+			*array_push(&stamps) = 0;
+		if (stamps.items[symbol] == serial) {
+			stratum(context, first, i - first);
+			first = i;
+			serial++;
+		}
+		stamps.items[symbol] = serial;
+		if (i + 1 - first == max_cycle) {
+			stratum(context, first, max_cycle);
+			first = i + 1;
+			serial++;
+		}
+	}
+	repeats_deinit(&table);
+	array_deinit(&stamps);
+	return first;
+}
