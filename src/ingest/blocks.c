@@ -89,7 +89,7 @@ static struct translation *translation_create(const struct block_key *key, uint3
 
 	translation->key = *key;
 	translation->serial = serial;
-	translation->follower = 0;
+	translation->follower = NULL;
 	translation->notes = NULL;
 	memcpy(&translation->block, block, size);
 	return translation;
@@ -168,6 +168,8 @@ static void start_over(struct blocks *blocks)
 	memmove(blocks->all.items, blocks->all.items + dropped,
 		(blocks->all.count - dropped) * sizeof(*blocks->all.items));
 	blocks->all.count -= dropped;
+	array_each(&blocks->all, translation)
+		(*translation)->follower = NULL; /* it may be one that was dropped */
 	blocks->first_serial = blocks->kept_from;
 	blocks->kept_from = blocks->first_serial + (uint32_t)blocks->all.count;
 	map_clear(&blocks->by_key);

@@ -25,7 +25,8 @@ struct translation_note {
 struct translation {
 	struct block_key key;
 	uint32_t serial;
-	uint32_t follower; /* serial of the block that was run next the last time. The user's; may be anything. */
+	struct translation
+		*follower; /* what was run next the last time; NULL: not known. The user's. */
 	struct translation_note
 		*notes; /* of the instructions, by their number; NULL until asked for */
 	struct uop_block block; /* uops[] has only as many as count says */

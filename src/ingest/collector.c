@@ -151,7 +151,7 @@ static int on_identity(void *ctx, const struct sample_identity *identity)
 
 static int on_run(void *ctx, const struct run_record *run)
 {
-	return queue_record(ctx, run, sizeof(*run) + 8u * run->log_count);
+	return queue_record(ctx, run, run_record_size(run->log_count));
 }
 
 static int on_wanted(void *ctx, const struct run_wanted *wanted)

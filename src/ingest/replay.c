@@ -114,7 +114,7 @@ static uint64_t log_take(struct replay *replay, bool *ret_missing)
 		return 0;
 	}
 	replay->log_at++;
-	*ret_missing = replay->run->missing[at / 64] >> (at % 64) & 1;
+	*ret_missing = run_is_missing(replay->run, (uint32_t)at);
 	return replay->run->log[at];
 }
 
@@ -532,15 +532,19 @@ static void translation_fetch(const struct translation *translation)
 static void block_fetch(const struct replay *replay)
 {
 	const struct translation *translation = replay->translation;
-	const struct translation *next = blocks_get(replay->blocks, translation->follower);
-	const struct translation_note *notes = translation->notes;
+	uint32_t notes = translation->notes ? translation->block.instructions : 0;
 
-	if (next)
-		translation_fetch(next);
-	if (notes) {
-		__builtin_prefetch(notes + replay->first_number, 1);
-		__builtin_prefetch(notes + replay->first_number + LINE_NOTES, 1);
-	}
+	if (translation->follower)
+		translation_fetch(translation->follower);
+	for (uint32_t i = replay->first_number; i < notes; i += LINE_NOTES)
+		__builtin_prefetch(translation->notes + i, 1);
+}
+
+static struct translation *translation_find(const struct replay *replay, uint32_t serial)
+{
+	struct translation *guess = replay->before ? replay->before->follower : NULL;
+
+	return guess && guess->serial == serial ? guess : blocks_get(replay->blocks, serial);
 }
 
 /* False: the log does not say which block, or there is no such one. */
@@ -550,13 +554,13 @@ static bool block_enter(struct replay *replay)
 	uint64_t pc = log_take(replay, &missing), which = log_take(replay, &missing);
 	uint32_t at = (uint32_t)(which >> 32);
 
-	replay->translation = blocks_get(replay->blocks, (uint32_t)which);
+	replay->translation = translation_find(replay, (uint32_t)which);
 	if (!replay->translation || pc != replay->state.pc || !instruction_find(replay, at))
 		return false;
 	replay->state.regs[UOP_BIAS] = pc - at - replay->translation->key.address;
 	replay->at = UINT32_MAX;
 	if (replay->before)
-		replay->before->follower = replay->translation->serial;
+		replay->before->follower = replay->translation;
 	replay->before = replay->translation;
 	block_fetch(replay);
 	return true;
@@ -678,7 +682,7 @@ static void context_fill(const struct replay *replay, struct capture_facts *fact
 	context_set(facts, CAPTURE_PID, run->record.image.tgid, 32);
 	context_set(facts, CAPTURE_TID, run->record.tid, 32);
 	for (size_t i = 0; run->flags & RUN_SYSTEM && i < RUN_SYSTEM_COUNT; i++)
-		if (!(run->missing[i / 64] >> (i % 64) & 1))
+		if (!run_is_missing(run, (uint32_t)i))
 			context_set(facts, sources[i], run->log[i], 64);
 }
 

@@ -540,7 +540,7 @@ static void failures_of_the_callback_are_handed_on(void **ctx)
 
 static struct run_record *record_copy(const struct run_record *record)
 {
-	size_t size = sizeof(*record) + RUN_LOG_MAX * 8;
+	size_t size = RUN_RECORD_MAX;
 	struct run_record *copy = mem_alloc(size);
 
 	memcpy(copy, record, size);
@@ -573,7 +573,7 @@ static void damaged_records_are_refused(void **ctx)
 	DAMAGE("the hash is another", damaged->state_hash ^= 1);
 	DAMAGE("a register is another", damaged->regs[UOP_RCX] ^= 1);
 	DAMAGE("what was loaded is another", damaged->log[2] ^= 1);
-	DAMAGE("what was loaded is missing", damaged->missing[0] |= 4);
+	DAMAGE("what was loaded is missing", damaged->log[damaged->log_count] |= 4);
 	DAMAGE("the log is cut", damaged->log_count--);
 	DAMAGE("the log is cut", damaged->log_count = 1);
 	DAMAGE("the log is empty", damaged->log_count = 0);

@@ -8,14 +8,15 @@
 
 enum { WORD = 8 };
 
-static void log_add(struct run_record *record, uint64_t word, bool missing)
+static void log_add(struct run_fixture *fixture, uint64_t word, bool missing)
 {
+	struct run_record *record = fixture->record;
 	unsigned at = record->log_count;
 
 	if (at >= RUN_LOG_MAX)
 		abort();
 	record->log[at] = word;
-	record->missing[at / 64] |= (uint64_t)missing << (at % 64);
+	fixture->missing[at / 64] |= (uint64_t)missing << (at % 64);
 	record->log_count++;
 }
 
@@ -38,7 +39,7 @@ static size_t fixture_read(void *context, uint64_t address, void *ret, size_t si
 	if (size <= WORD) {
 		size = data_read(fixture, address, &word, size);
 		memcpy(ret, &word, size);
-		log_add(fixture->record, word, !size);
+		log_add(fixture, word, !size);
 		return size;
 	}
 	if (offset >= FIXTURE_CODE_SIZE)
@@ -46,9 +47,9 @@ static size_t fixture_read(void *context, uint64_t address, void *ret, size_t si
 	if (size > FIXTURE_CODE_SIZE - offset)
 		size = FIXTURE_CODE_SIZE - offset;
 	memcpy(ret, fixture->code + offset, size);
-	log_add(fixture->record, address, false);
-	log_add(fixture->record,
-		fixture->enter(fixture->ctx, address, fixture->code + offset, size), false);
+	log_add(fixture, address, false);
+	log_add(fixture, fixture->enter(fixture->ctx, address, fixture->code + offset, size),
+		false);
 	return size;
 }
 
@@ -56,7 +57,7 @@ void run_fixture_init(struct run_fixture *fixture)
 {
 	memset(fixture, 0, sizeof(*fixture));
 	memset(fixture->code, 0xcc, sizeof(fixture->code));
-	fixture->record = mem_zalloc(sizeof(*fixture->record) + RUN_LOG_MAX * WORD);
+	fixture->record = mem_zalloc(RUN_RECORD_MAX);
 	fixture->machine = uop_machine_create(fixture_read, fixture);
 	run_fixture_begin(fixture);
 }
@@ -72,6 +73,7 @@ void run_fixture_begin(struct run_fixture *fixture)
 	struct run_record *record = fixture->record;
 
 	memset(record, 0, sizeof(*record));
+	memset(fixture->missing, 0, sizeof(fixture->missing));
 	record->record.kind = RECORD_RUN;
 	record->pc = FIXTURE_CODE;
 	record->rflags = 0x202;
@@ -88,7 +90,7 @@ static void stores_log(struct run_fixture *fixture)
 		bool there = data_read(fixture, machine->stores[i].address, &before,
 				       machine->stores[i].size) != 0;
 
-		log_add(fixture->record, before, !there);
+		log_add(fixture, before, !there);
 	}
 }
 
@@ -103,7 +105,7 @@ static void machine_begin(struct run_fixture *fixture)
 	machine->state.regs[UOP_FS_BASE] = record->fs_base;
 	machine->state.regs[UOP_GS_BASE] = record->gs_base;
 	for (unsigned i = 0; record->flags & RUN_SYSTEM && i < RUN_SYSTEM_COUNT; i++)
-		log_add(record, 1000 + i, i >= RUN_SYSTEM_SYSCALL);
+		log_add(fixture, 1000 + i, i >= RUN_SYSTEM_SYSCALL);
 }
 
 void run_fixture_execute(struct run_fixture *fixture, unsigned limit)
@@ -127,4 +129,6 @@ void run_fixture_execute(struct run_fixture *fixture, unsigned limit)
 	record->end = (uint8_t)end;
 	record->instructions = (uint16_t)machine->instructions;
 	record->state_hash = run_state_hash(&state);
+	memcpy(record->log + record->log_count, fixture->missing,
+	       RUN_MISSING_WORDS(record->log_count) * WORD);
 }

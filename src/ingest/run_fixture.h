@@ -22,6 +22,7 @@ struct run_fixture {
 	uint64_t (*enter)(void *ctx, uint64_t pc, const uint8_t *code, size_t size);
 	void *ctx; /* of enter */
 	/* Private. */
+	uint64_t missing[RUN_LOG_MAX / 64];
 	struct uop_machine *machine;
 };
 

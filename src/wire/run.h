@@ -11,7 +11,7 @@
  *	block entered	run-time pc; serial number of the translation, and how far into it << 32
  *	load		what memory held before the run's own stores; cut to the size of the load
  *	store		what memory held before, if RUN_OVERWRITTEN is set
- * A bit in missing says that the word's memory could not be read.
+ * After the log, a bit for each of its words says that the word's memory could not be read (run_is_missing()).
  */
 #pragma once
 
@@ -80,7 +80,6 @@ struct run_record {
 	wire_u64 callers
 		[RUN_CALLERS]; /* return addresses of the interrupted function and those around it; 0: not known */
 	wire_u64 state_hash; /* run_state_hash() at the end */
-	wire_u64 missing[RUN_LOG_MAX / 64]; /* bit per word of the log */
 	wire_u32 owner; /* effective user */
 	wire_u16 flags; /* enum run_flag */
 	wire_u16 instructions; /* completed */
@@ -88,12 +87,26 @@ struct run_record {
 	wire_u16 log_count;
 	wire_u8 end; /* enum uop_end; NONE: it reached its length */
 	wire_u8 reserved[3];
-	wire_u64 log[]; /* log_count */
+	wire_u64 log[]; /* log_count words, and RUN_MISSING_WORDS(log_count) */
 };
 
-_Static_assert(sizeof(struct run_record) ==
-		       32 + 8 * (1 + 16 + 3 + RUN_CALLERS + 1 + RUN_LOG_MAX / 64) + 16,
-	       "wire");
+_Static_assert(sizeof(struct run_record) == 32 + 8 * (1 + 16 + 3 + RUN_CALLERS + 1) + 16, "wire");
+
+#define RUN_MISSING_WORDS(log_count) (((log_count) + 63u) / 64)
+#define RUN_RECORD_MAX                                                                             \
+	(sizeof(struct run_record) + 8 * (RUN_LOG_MAX + RUN_MISSING_WORDS(RUN_LOG_MAX)))
+
+static inline __attribute__((always_inline)) wire_u32 run_record_size(wire_u32 log_count)
+{
+	return sizeof(struct run_record) + 8 * (log_count + RUN_MISSING_WORDS(log_count));
+}
+
+/* Of word `at` of the log; at < log_count. */
+static inline __attribute__((always_inline)) wire_u32 run_is_missing(const struct run_record *run,
+								     wire_u32 at)
+{
+	return run->log[run->log_count + at / 64] >> (at & 63) & 1;
+}
 
 /* A block is known by its module and its address there: translations serve every process that maps the module. */
 struct block_key {

@@ -141,8 +141,9 @@ struct run {
 	struct window windows[WINDOWS];
 	struct overlay_word overlay[OVERLAY_WORDS];
 	struct run_wanted wanted;
+	__u64 missing[RUN_LOG_MAX / 64]; /* bit per word of the log */
 	struct run_record record; /* log[] continues into the next field */
-	__u64 log[RUN_LOG_MAX];
+	__u64 log[RUN_LOG_MAX + RUN_LOG_MAX / 64];
 };
 
 struct {
@@ -247,8 +248,10 @@ static __always_inline void log_word(struct run *run, __u64 word, __u32 missing)
 	__u32 at = run->log_count & (RUN_LOG_MAX - 1);
 
 	run->log[at] = word;
+	if (at % 64 == 0)
+		run->missing[at / 64] = 0;
 	if (missing)
-		run->record.missing[at / 64] |= 1ull << (at & 63);
+		run->missing[at / 64] |= 1ull << (at & 63);
 	run->log_count++;
 }
 
@@ -718,8 +721,6 @@ static __always_inline void state_begin(struct run *run, __u64 pc)
 	run->uops = 0;
 	run->log_count = 0;
 	run->end = UOP_END_NONE;
-	for (int i = 0; i < RUN_LOG_MAX / 64; i++)
-		run->record.missing[i] = 0;
 }
 
 /* 1 in a soft interrupt; our own interrupt does not count, and others cannot be interrupted by it. */
@@ -790,7 +791,9 @@ static __always_inline int run_send(struct run *run, __u32 skipped)
 	run->record.log_count = (__u16)words;
 	run->record.end = (__u8)run->end;
 	run->record.state_hash = run_state_hash(&run->state);
-	return (int)ring_put(&run->record, sizeof(run->record) + words * 8);
+	for (__u32 i = 0; i < RUN_LOG_MAX / 64 && i * 64 < words; i++)
+		run->log[words + i] = run->missing[i];
+	return (int)ring_put(&run->record, run_record_size(words));
 }
 
 struct {

@@ -273,8 +273,7 @@ bool run_bench_compare_logs(const struct run_bench *bench, char text[BENCH_TEXT_
 		if (at + event->is_block >= record->log_count)
 			break;
 		if (differ(text, "log", at, record->log[at], event->word) ||
-		    differ(text, "missing", at, record->missing[at / 64] >> (at % 64) & 1,
-			   event->missing))
+		    differ(text, "missing", at, run_is_missing(record, at), event->missing))
 			return false;
 		at++;
 		if (event->is_block && differ(text, "serial", at, record->log[at],
@@ -353,7 +352,7 @@ int run_bench_create(unsigned flags, struct run_bench **ret)
 	bench->code = place_map(BENCH_CODE, BENCH_CODE_SIZE);
 	bench->data = place_map(BENCH_DATA, BENCH_DATA_SIZE);
 	bench->machine = uop_machine_create(read_memory, bench);
-	bench->record = mem_zalloc(sizeof(*bench->record) + RUN_LOG_MAX * 8);
+	bench->record = mem_zalloc(RUN_RECORD_MAX);
 	bench->wanted = mem_zalloc(sizeof(*bench->wanted));
 	err = skeleton_load(bench, flags);
 	if (err) {

@@ -219,7 +219,7 @@ static bool dump_valid(const struct sample_dump *dump, size_t size)
 static int on_run(struct sampler *sampler, const struct run_record *run, size_t size)
 {
 	if (!sampler->handlers.run || run->log_count > RUN_LOG_MAX || run->end >= UOP_END_COUNT ||
-	    size < sizeof(*run) + 8u * run->log_count) {
+	    size < run_record_size(run->log_count)) {
 		sampler->bad_runs++;
 		return 0;
 	}
