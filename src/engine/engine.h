@@ -142,6 +142,7 @@ struct fragment {
 
 /* The program's handlers. Threads share them as they do in the kernel. */
 struct sighand {
+	uint32_t version; /* odd while one is being changed, with the engine's lock held */
 	struct handler {
 		uint64_t handler;
 		uint64_t flags;
@@ -249,7 +250,10 @@ long signal_alternate(struct thread *thread);
 _Noreturn void signal_return(struct thread *thread);
 /* Before the program goes on: delivers what waits. */
 void signal_check(struct thread *thread);
-void signal_handlers_copy(struct thread *thread, const struct sighand *from);
+/* clear: handled signals get their default action, as CLONE_CLEAR_SIGHAND says. */
+void signal_handlers_copy(struct thread *thread, const struct sighand *from, bool clear);
+/* In a child that is the same thread: the kernel has cleared them already. */
+void signal_handlers_clear(struct thread *thread);
 
 /* --- syscall.c --- */
 /*
@@ -257,6 +261,13 @@ void signal_handlers_copy(struct thread *thread, const struct sighand *from);
  * first, and it has yet to be done.
  */
 bool syscall_run(struct thread *thread, uint32_t length);
+
+/* --- user.c --- */
+/* False: the memory is not there, or not to be read or written. */
+bool user_read(void *to, uint64_t from, size_t size);
+bool user_write(uint64_t to, const void *from, size_t size);
+/* Whether all of it can be written; its contents are lost. */
+bool user_touch(uint64_t start, size_t size);
 
 /* --- native.c --- */
 /* The thread goes on natively when it is resumed; false: it need not, thread->pc is where it goes on here. */

@@ -33,6 +33,7 @@ enum {
 	EINVAL_ = 22,
 	EPERM_ = 1,
 	ENOMEM_ = 12,
+	EFAULT_ = 14,
 	XSTATE_HEADER = 512, /* of an xsave area: which parts are not in their initial state */
 	MXCSR_OFFSET = 24,
 	MXCSR_DEFAULT = 0x1f80,
@@ -87,20 +88,57 @@ void signal_start(struct thread *thread)
 	sys_2(sigaltstack, &stack, 0);
 }
 
-void signal_handlers_copy(struct thread *thread, const struct sighand *from)
+static bool is_handled(uint64_t handler)
+{
+	return handler > 1; /* neither SIG_DFL nor SIG_IGN */
+}
+
+static void handlers_clear(struct sighand *sighand)
+{
+	for (size_t i = 0; i < SIGNALS; i++)
+		if (is_handled(sighand->handlers[i].handler))
+			sighand->handlers[i] = (struct handler){};
+}
+
+void signal_handlers_copy(struct thread *thread, const struct sighand *from, bool clear)
 {
 	if (!thread->handlers)
 		thread->handlers = memory_take(sizeof(*thread->handlers));
 	*thread->handlers = *from;
 	thread->sighand = thread->handlers;
+	if (clear)
+		handlers_clear(thread->handlers);
+}
+
+void signal_handlers_clear(struct thread *thread)
+{
+	handlers_clear(thread->sighand);
+}
+
+/* Another thread may be changing it. */
+static struct handler handler_get(const struct sighand *sighand, uint64_t number)
+{
+	struct handler handler;
+	uint32_t version;
+
+	do {
+		version = __atomic_load_n(&sighand->version, __ATOMIC_ACQUIRE);
+		handler = sighand->handlers[number - 1];
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	} while (version & 1 || version != __atomic_load_n(&sighand->version, __ATOMIC_RELAXED));
+	return handler;
+}
+
+/* The caller holds the engine's lock and has all signals blocked. */
+static void handler_set(struct sighand *sighand, uint64_t number, const struct handler *handler)
+{
+	__atomic_add_fetch(&sighand->version, 1, __ATOMIC_ACQ_REL);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	sighand->handlers[number - 1] = *handler;
+	__atomic_add_fetch(&sighand->version, 1, __ATOMIC_RELEASE);
 }
 
 /* --- What the program asks for ------------------------------------------------------------------------ */
-
-static bool is_handled(uint64_t handler)
-{
-	return handler > 1; /* neither SIG_DFL nor SIG_IGN */
-}
 
 static long action_install(uint64_t number, const struct handler *wanted)
 {
@@ -121,67 +159,104 @@ static long action_install(uint64_t number, const struct handler *wanted)
 	return sys_4(rt_sigaction, number, &action, 0, 8);
 }
 
-long signal_action(struct thread *thread)
+/* A handler is known here before the kernel can call it, and as long as it can. */
+static long handler_change(struct sighand *sighand, uint64_t number, const struct handler *next,
+			   struct handler *ret_before)
 {
-	uint64_t number = thread->regs[RDI];
-	const struct kernel_action *wanted = (const struct kernel_action *)thread->regs[RSI];
-	struct kernel_action *old = (struct kernel_action *)thread->regs[RDX];
-	struct handler *handler, before;
-	long result = 0;
+	struct handler before;
+	uint64_t mask = signal_block();
+	long result;
 
-	if (thread->regs[R10] != 8 || number < 1 || number > SIGNALS)
-		return -EINVAL_;
-	handler = &thread->sighand->handlers[number - 1];
-	before = *handler;
-	if (wanted) {
-		struct handler next = { wanted->handler, wanted->flags, wanted->restorer,
-					wanted->mask };
-
-		result = action_install(number, &next);
-		if (!result)
-			*handler = next;
-	}
-	if (!result && old)
-		*old = (struct kernel_action){ before.handler, before.flags, before.restorer,
-					       before.mask };
+	engine_lock();
+	before = sighand->handlers[number - 1];
+	if (is_handled(next->handler))
+		handler_set(sighand, number, next);
+	result = action_install(number, next);
+	handler_set(sighand, number, result ? &before : next);
+	engine_unlock();
+	signal_unblock(mask);
+	*ret_before = before;
 	return result;
 }
 
+long signal_action(struct thread *thread)
+{
+	uint64_t number = thread->regs[RDI], wanted = thread->regs[RSI], old = thread->regs[RDX];
+	struct kernel_action given;
+	struct handler before;
+	long result = 0;
+
+	if (thread->regs[R10] != 8)
+		return -EINVAL_;
+	if (wanted && !user_read(&given, wanted, sizeof(given)))
+		return -EFAULT_;
+	if (number < 1 || number > SIGNALS)
+		return -EINVAL_;
+	before = handler_get(thread->sighand, number);
+	if (wanted) {
+		struct handler next = { given.handler, given.flags, given.restorer, given.mask };
+
+		result = handler_change(thread->sighand, number, &next, &before);
+	}
+	given = (struct kernel_action){ before.handler, before.flags, before.restorer,
+					before.mask };
+	if (!result && old && !user_write(old, &given, sizeof(given)))
+		return -EFAULT_;
+	return result;
+}
+
+/* As the kernel sees it: a stack that disarms itself is never in use. */
 static bool is_on_alternate(const struct thread *thread)
 {
-	return thread->alternate.size &&
-	       thread->regs[RSP] - thread->alternate.start < thread->alternate.size;
+	const struct alternate *alternate = &thread->alternate;
+
+	return alternate->size && !(alternate->flags & SS_AUTODISARM) &&
+	       thread->regs[RSP] > alternate->start &&
+	       thread->regs[RSP] - alternate->start <= alternate->size;
+}
+
+static uint32_t alternate_flags(const struct thread *thread)
+{
+	if (!thread->alternate.size)
+		return SS_DISABLE;
+	return thread->alternate.flags | (is_on_alternate(thread) ? SS_ONSTACK : 0);
+}
+
+static long alternate_set(struct thread *thread, const struct kernel_stack *wanted)
+{
+	uint32_t mode = wanted->flags & ~(uint32_t)SS_AUTODISARM;
+
+	if (is_on_alternate(thread))
+		return -EPERM_;
+	if (mode != 0 && mode != SS_ONSTACK && mode != SS_DISABLE)
+		return -EINVAL_;
+	if (mode != SS_DISABLE && wanted->size < MINSIGSTKSZ)
+		return -ENOMEM_;
+	thread->alternate = (struct alternate){ .flags = wanted->flags & SS_AUTODISARM };
+	if (mode != SS_DISABLE) {
+		thread->alternate.start = wanted->start;
+		thread->alternate.size = wanted->size;
+	}
+	return 0;
 }
 
 long signal_alternate(struct thread *thread)
 {
-	const struct kernel_stack *wanted = (const struct kernel_stack *)thread->regs[RDI];
-	struct kernel_stack *old = (struct kernel_stack *)thread->regs[RSI];
-	struct kernel_stack before = {
+	uint64_t wanted = thread->regs[RDI], old = thread->regs[RSI];
+	struct kernel_stack given, before = {
 		.start = thread->alternate.start,
 		.size = thread->alternate.size,
-		.flags = !thread->alternate.size   ? SS_DISABLE
-			 : is_on_alternate(thread) ? SS_ONSTACK
-						   : 0,
+		.flags = alternate_flags(thread),
 	};
+	long result = 0;
 
-	before.flags |= thread->alternate.flags;
-	if (wanted) {
-		uint32_t mode = wanted->flags & ~(uint32_t)SS_AUTODISARM;
-
-		if (is_on_alternate(thread))
-			return -EPERM_;
-		if (mode != 0 && mode != SS_ONSTACK && mode != SS_DISABLE)
-			return -EINVAL_;
-		if (mode != SS_DISABLE && wanted->size < MINSIGSTKSZ)
-			return -ENOMEM_;
-		thread->alternate.start = mode == SS_DISABLE ? 0 : wanted->start;
-		thread->alternate.size = mode == SS_DISABLE ? 0 : wanted->size;
-		thread->alternate.flags = wanted->flags & SS_AUTODISARM;
-	}
-	if (old)
-		*old = before;
-	return 0;
+	if (wanted && !user_read(&given, wanted, sizeof(given)))
+		return -EFAULT_;
+	if (wanted)
+		result = alternate_set(thread, &given);
+	if (!result && old && !user_write(old, &before, sizeof(before)))
+		return -EFAULT_;
+	return result;
 }
 
 /* --- Registers and contexts ---------------------------------------------------------------------------- */
@@ -247,6 +322,7 @@ static uint64_t frame_place(const struct thread *thread, const struct handler *h
 	return thread->regs[RSP] - RED_ZONE;
 }
 
+/* NULL: there is no room for it. */
 static struct frame *frame_make(struct thread *thread, const struct handler *handler,
 				const siginfo_t *info, const struct ucontext *context,
 				uint64_t mask)
@@ -255,6 +331,8 @@ static struct frame *frame_make(struct thread *thread, const struct handler *han
 	uint64_t vectors = (top - size) & ~63ull;
 	struct frame *frame = (struct frame *)(((vectors - sizeof(*frame)) & ~15ull) - 8);
 
+	if (!user_touch((uint64_t)frame, vectors + size - (uint64_t)frame))
+		return NULL;
 	copy_bytes((void *)vectors, context->uc_mcontext.fpstate, size);
 	copy_bytes(&frame->context, context, sizeof(*context));
 	copy_bytes(&frame->info, info, sizeof(*info));
@@ -262,10 +340,7 @@ static struct frame *frame_make(struct thread *thread, const struct handler *han
 	frame->context.uc_link = 0;
 	frame->context.uc_stack.ss_sp = (void *)thread->alternate.start;
 	frame->context.uc_stack.ss_size = thread->alternate.size;
-	frame->context.uc_stack.ss_flags =
-		(int)(thread->alternate.flags | (!thread->alternate.size   ? SS_DISABLE
-						 : is_on_alternate(thread) ? SS_ONSTACK
-									   : 0));
+	frame->context.uc_stack.ss_flags = (int)alternate_flags(thread);
 	registers_give(thread, &frame->context.uc_mcontext);
 	frame->context.uc_mcontext.fpstate = (struct _fpstate *)vectors;
 	copy_bytes(&frame->context.uc_sigmask, &mask, sizeof(mask));
@@ -286,28 +361,93 @@ static void vectors_reset(struct ucontext *context)
 /* The addresses of code in a siginfo are the program's. */
 static void info_correct(const struct thread *thread, int number, siginfo_t *info)
 {
-	if (info->si_code > 0 && (number == SIGILL || number == SIGFPE || number == SIGTRAP))
+	if (info->si_code > 0 && info->si_code != SI_KERNEL &&
+	    (number == SIGILL || number == SIGFPE || number == SIGTRAP))
 		info->si_addr = (void *)thread->pc;
+}
+
+/* Afterwards the thread goes on, in the engine, with the registers that are in it. */
+static void context_resume(const struct thread *thread, struct ucontext *context, uint64_t mask)
+{
+	context->uc_mcontext.rip = (uint64_t)signal_resume;
+	context->uc_mcontext.rsp = thread->stack;
+	copy_bytes(&context->uc_sigmask, &mask, sizeof(mask));
+}
+
+static void signal_send(int number, const void *info)
+{
+	sys_4(rt_tgsigqueueinfo, sys_0(getpid), sys_0(gettid), number, info);
+}
+
+/* The process ends by this signal as soon as the handler that we are in returns. */
+static void end_by(int number, struct ucontext *context)
+{
+	struct kernel_action action = {};
+	uint64_t mask = ALL & ~(1ull << (number - 1));
+
+	sys_4(rt_sigaction, number, &action, 0, 8);
+	sys_3(tgkill, sys_0(getpid), sys_0(gettid), number);
+	copy_bytes(&context->uc_sigmask, &mask, sizeof(mask));
+}
+
+static void deliver(struct thread *thread, int number, siginfo_t *info, struct ucontext *context,
+		    uint64_t mask);
+
+/* There is no room for a frame. The kernel says so with SIGSEGV, if that can be said. */
+static void frame_fails(struct thread *thread, int number, struct ucontext *context, uint64_t mask)
+{
+	siginfo_t info = { .si_signo = SIGSEGV, .si_code = SI_KERNEL };
+	struct handler handler = handler_get(thread->sighand, SIGSEGV);
+
+	if (number != SIGSEGV && is_handled(handler.handler) && !(mask & 1ull << (SIGSEGV - 1)))
+		deliver(thread, SIGSEGV, &info, context, mask);
+	else
+		end_by(SIGSEGV, context);
+}
+
+/* It was handled when the kernel called us, and is not any more. A fault comes again by itself. */
+static void deliver_unhandled(struct thread *thread, int number, const siginfo_t *info,
+			      struct ucontext *context, uint64_t mask)
+{
+	if (info->si_code <= 0)
+		signal_send(number, info);
+	context_resume(thread, context, mask);
+}
+
+static void handler_reset(struct sighand *sighand, uint64_t number)
+{
+	struct handler none = {};
+
+	engine_lock();
+	action_install(number, &none);
+	handler_set(sighand, number, &none);
+	engine_unlock();
 }
 
 /* Registers are in the thread; mask: the program's. Afterwards the thread is about to run the handler. */
 static void deliver(struct thread *thread, int number, siginfo_t *info, struct ucontext *context,
 		    uint64_t mask)
 {
-	struct handler *place = &thread->sighand->handlers[number - 1], handler = *place;
+	struct handler handler = handler_get(thread->sighand, (uint64_t)number);
 	uint64_t during = mask | handler.mask;
 	struct frame *frame;
 
+	if (!is_handled(handler.handler)) {
+		deliver_unhandled(thread, number, info, context, mask);
+		return;
+	}
 	info_correct(thread, number, info);
 	frame = frame_make(thread, &handler, info, context, mask);
+	if (!frame) {
+		frame_fails(thread, number, context, mask);
+		return;
+	}
 	if (!(handler.flags & SA_NODEFER))
 		during |= 1ull << (number - 1);
-	if (handler.flags & SA_RESETHAND) {
-		place->handler = 0;
-		action_install((uint64_t)number, place);
-	}
-	if (thread->alternate.flags & SS_AUTODISARM && handler.flags & SA_ONSTACK)
-		thread->alternate.size = 0;
+	if (handler.flags & SA_RESETHAND)
+		handler_reset(thread->sighand, (uint64_t)number);
+	if (thread->alternate.flags & SS_AUTODISARM)
+		thread->alternate = (struct alternate){};
 	thread->regs[RSP] = (uint64_t)frame;
 	thread->regs[RAX] = 0;
 	thread->regs[RDI] = (uint64_t)number;
@@ -316,9 +456,7 @@ static void deliver(struct thread *thread, int number, siginfo_t *info, struct u
 	thread->pc = handler.handler;
 	thread->flags &= ~(uint64_t)FLAGS_CLEARED;
 	vectors_reset(context);
-	context->uc_mcontext.rip = (uint64_t)signal_resume;
-	context->uc_mcontext.rsp = thread->stack;
-	copy_bytes(&context->uc_sigmask, &during, sizeof(during));
+	context_resume(thread, context, during);
 }
 
 static void hold(struct thread *thread, int number, const siginfo_t *info, struct ucontext *context,
@@ -421,25 +559,37 @@ void signal_check(struct thread *thread)
 		return;
 	thread->pending = 0;
 	thread->delivering = 1;
-	sys_4(rt_tgsigqueueinfo, sys_0(getpid), sys_0(gettid), number, thread->pending_info);
+	signal_send((int)number, thread->pending_info);
 	but = ALL & ~(1ull << (number - 1));
 	signal_let(&but); /* comes back only if the signal is not handled any more */
 	thread->delivering = 0;
 	signal_unblock(thread->mask);
 }
 
+/* The frame of a handler that returns is not there. */
+static _Noreturn void return_fails(struct thread *thread)
+{
+	struct kernel_action action = {};
+
+	sys_4(rt_sigaction, SIGSEGV, &action, 0, 8);
+	signal_unblock(0);
+	sys_3(tgkill, sys_0(getpid), thread->tid, SIGSEGV);
+	engine_die("a signal handler returned from a frame that is not there");
+}
+
 /* The program's handler has returned: everything comes from the frame at rsp. */
 _Noreturn void signal_return(struct thread *thread)
 {
 	struct ucontext context;
-	const struct ucontext *given = (const struct ucontext *)thread->regs[RSP];
+	struct kernel_stack stack;
 
-	copy_bytes(&context, given, sizeof(context));
+	if (!user_read(&context, thread->regs[RSP], sizeof(context)))
+		return_fails(thread);
 	registers_take(thread, &context.uc_mcontext);
-	thread->alternate.start = (uint64_t)context.uc_stack.ss_sp;
-	thread->alternate.size = context.uc_stack.ss_flags & SS_DISABLE ? 0
-									: context.uc_stack.ss_size;
-	thread->alternate.flags = (uint32_t)context.uc_stack.ss_flags & SS_AUTODISARM;
+	stack = (struct kernel_stack){ .start = (uint64_t)context.uc_stack.ss_sp,
+				       .flags = (uint32_t)context.uc_stack.ss_flags,
+				       .size = context.uc_stack.ss_size };
+	alternate_set(thread, &stack); /* if it is in use, it stays as it is */
 	context.uc_mcontext.rip = (uint64_t)signal_resume;
 	context.uc_mcontext.rsp = thread->stack;
 	context.uc_mcontext.eflags = 0x202;

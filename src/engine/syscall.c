@@ -14,8 +14,14 @@
 enum {
 	ARCH_SET_GS = 0x1001,
 	ARCH_GET_GS = 0x1004,
+	ARCH_SHSTK_ENABLE = 0x5001,
+	EPERM = 1,
+	EFAULT = 14,
 	ENOSYS = 38,
+	EOPNOTSUPP = 95,
 };
+
+#define ADDRESSES 0x7ffffffff000ull /* of a process */
 
 static long pass(struct thread *thread)
 {
@@ -29,6 +35,9 @@ static struct thread *child_prepare(const struct thread *parent, uint64_t flags,
 
 	engine_lock();
 	child = thread_create();
+	child->sighand = parent->sighand;
+	if (!(flags & CLONE_SIGHAND))
+		signal_handlers_copy(child, parent->sighand, flags & CLONE_CLEAR_SIGHAND);
 	engine_unlock();
 	for (size_t i = 0; i < 16; i++)
 		child->regs[i] = parent->regs[i];
@@ -39,9 +48,6 @@ static struct thread *child_prepare(const struct thread *parent, uint64_t flags,
 	child->pc = parent->pc;
 	child->flags = parent->flags;
 	child->gs = parent->gs;
-	child->sighand = parent->sighand;
-	if (!(flags & CLONE_SIGHAND))
-		signal_handlers_copy(child, parent->sighand);
 	return child;
 }
 
@@ -121,21 +127,21 @@ static long on_clone(struct thread *thread)
 static long on_clone3(struct thread *thread)
 {
 	uint64_t *regs = thread->regs;
-	const struct clone_args *given = (const struct clone_args *)regs[RDI];
 	struct clone_args args = {};
-	uint8_t *to = (uint8_t *)&args;
 	struct thread *child;
 	uint64_t stack;
 	long result;
 
 	if (regs[RSI] < CLONE_ARGS_SIZE_VER0 || regs[RSI] > sizeof(args))
 		return pass(thread); /* the kernel says what is wrong with it */
-	for (size_t i = 0; i < regs[RSI]; i++)
-		to[i] = ((const volatile uint8_t *)given)[i];
+	if (!user_read(&args, regs[RDI], regs[RSI]))
+		return -EFAULT;
 	stack = args.stack ? args.stack + args.stack_size : 0;
 	if (!(args.flags & CLONE_VM)) {
 		args.stack = args.stack_size = 0;
 		result = fork_run(thread, __NR_clone3, (long)&args, (long)regs[RSI], 0, 0, 0);
+		if (!result && args.flags & CLONE_CLEAR_SIGHAND)
+			signal_handlers_clear(thread);
 		if (!result && stack)
 			regs[RSP] = stack;
 		return result;
@@ -164,11 +170,14 @@ static long on_arch_prctl(struct thread *thread)
 
 	switch (regs[RDI]) {
 	case ARCH_SET_GS:
+		if (regs[RSI] >= ADDRESSES)
+			return -EPERM;
 		thread->gs = regs[RSI];
 		return 0;
 	case ARCH_GET_GS:
-		*(uint64_t *)regs[RSI] = thread->gs;
-		return 0;
+		return user_write(regs[RSI], &thread->gs, sizeof(thread->gs)) ? 0 : -EFAULT;
+	case ARCH_SHSTK_ENABLE: /* returns are jumps here; whoever asks does without */
+		return -EOPNOTSUPP;
 	default:
 		return pass(thread);
 	}

@@ -601,6 +601,8 @@ static struct fragment *fragment_make(struct thread *thread, uint64_t pc)
 	uint8_t *room = cache_room(pc, ROOM);
 	struct fragment *fragment;
 
+	if (!room && !region) /* nothing is copied: the way to the fault may lie anywhere */
+		room = cache_room(engine_boot.image_start, ROOM);
 	if (!room)
 		engine_die("no room for translated code");
 	build.at = (uint8_t *)(((uintptr_t)room + 15) & ~(uintptr_t)15);
