@@ -507,7 +507,11 @@ static void an_empty_profile_gives_empty_views(void **state)
 	fixture_meta(&fixture, "values", "default");
 	fixture_finish(&fixture);
 	for (const struct view *view = views; view->name; view++) {
-		struct table *table = run_all(&fixture.profile, view->name);
+		struct table *table;
+
+		if (!view->run)
+			continue;
+		table = run_all(&fixture.profile, view->name);
 
 		if (!strcmp(view->name, "losses"))
 			assert_int_equal(table->row_count, 2);
@@ -529,7 +533,7 @@ static void a_sample_without_a_stack_is_counted(void **state)
 	fixture_sample(&fixture, 1, 0, 11, 0);
 	fixture_finish(&fixture);
 	for (const struct view *view = views; view->name; view++) {
-		if (view->values)
+		if (view->values || !view->run)
 			continue;
 		table = run_all(&fixture.profile, view->name);
 		if (table_column(table, "self") >= 0)

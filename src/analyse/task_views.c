@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "analyse/forest.h"
+#include "analyse/meta.h"
 #include "analyse/names.h"
 #include "analyse/views.h"
 #include "base/mem.h"
@@ -191,7 +192,7 @@ int view_threads(const struct profile *profile, const struct view_request *reque
 enum { X_COUNT, X_SHARE, X_KIND, X_REASON, X_TEXT, X_COLUMNS };
 
 static const struct column loss_columns[] = {
-	[X_COUNT] = { "count", "Samples", COLUMN_COUNT },
+	[X_COUNT] = { "count", "Count", COLUMN_COUNT },
 	[X_SHARE] = { "share", "Share", COLUMN_SHARE },
 	[X_KIND] = { "kind", "What", COLUMN_TEXT },
 	[X_REASON] = { "reason", "Reason", COLUMN_TEXT },
@@ -214,11 +215,15 @@ int view_losses(const struct profile *profile, const struct view_request *reques
 		struct table **ret)
 {
 	struct table *table = table_create("losses", loss_columns, X_COLUMNS);
+	bool is_trace = profile_meta(profile, META_TOOL);
 
 	table_totals_set(table, profile, profile->kept);
-	loss_row_add(table, "seen", NULL, "times the sampler ran for a sample that was asked for",
+	loss_row_add(table, "seen", NULL,
+		     is_trace ? "runs that threads executed"
+			      : "times the sampler ran for a sample that was asked for",
 		     profile->seen);
-	loss_row_add(table, "kept", NULL, "samples in this profile", profile->kept);
+	loss_row_add(table, "kept", NULL,
+		     is_trace ? "runs in this profile" : "samples in this profile", profile->kept);
 	for (size_t i = 0; i < profile->loss_count; i++)
 		loss_row_add(table, "lost", profile->losses[i].name, profile->losses[i].text,
 			     profile->losses[i].count);

@@ -18,17 +18,22 @@
 #define BLOCK_INVARIANT 0.9
 
 const struct view views[] = {
-	{ "functions", "functions by their own samples, and with what they called",
-	  view_functions },
-	{ "lines", "source lines by their own samples, and with what they called", view_lines },
-	{ "modules", "programs, libraries and kernel modules", view_modules },
-	{ "processes", "processes", view_processes },
-	{ "threads", "threads", view_threads },
+	{ "functions", "functions by their own samples, and with what they called", view_functions,
+	  .run_trace = trace_functions },
+	{ "lines", "source lines by their own samples, and with what they called", view_lines,
+	  .run_trace = trace_lines },
+	{ "modules", "programs, libraries and kernel modules", view_modules,
+	  .run_trace = trace_modules },
+	{ "processes", "processes", view_processes, .run_trace = trace_processes },
+	{ "threads", "threads", view_threads, .run_trace = trace_threads },
 	{ "callgraph", "each function with its callers and callees, by call site", view_callgraph,
 	  NESTED_MIN_SHARE, true, .takes = VIEW_TAKES_BY_CALLSITE },
 	{ "tree", "call tree from the outermost function down (--bottom-up: from the innermost up)",
 	  view_tree, NESTED_MIN_SHARE, true },
-	{ "losses", "samples lost, by reason, and how stacks ended", view_losses },
+	{ "losses", "samples lost, by reason, and how stacks ended", view_losses,
+	  .run_trace = view_losses },
+	{ "coverage", "source files, and how many of their lines a trace executed", NULL,
+	  .run_trace = trace_coverage },
 	{ "invariants", "hot places where nearly always the same value comes by", view_invariants,
 	  .values = true,
 	  .takes = VIEW_TAKES_BY_CALLER | VIEW_TAKES_ITEM | VIEW_TAKES_INVARIANCE | VIEW_TAKES_TOP,
@@ -92,6 +97,32 @@ int view_values_filter_check(const struct filter *filter)
 		       option);
 }
 
+int view_samples_check(const struct profile *profile)
+{
+	if (!profile_meta(profile, META_TOOL))
+		return 0;
+	return err_set(-ENODATA,
+		       "this profile is a trace and has no samples; make one that has with "
+		       "assay record");
+}
+
+int view_trace_check(const struct profile *profile)
+{
+	if (profile_meta(profile, META_TOOL))
+		return 0;
+	return err_set(-ENODATA,
+		       "this profile has samples, not executed code; make one that has with "
+		       "assay trace --tool coverage");
+}
+
+/* Whether the profile has what the view is about. */
+static int kind_check(const struct view *view, const struct profile *profile)
+{
+	if (!view->run)
+		return view_trace_check(profile);
+	return view->run_trace ? 0 : view_samples_check(profile);
+}
+
 static int takes_check(const struct view *view, const struct view_request *request)
 {
 	const struct {
@@ -118,6 +149,7 @@ static int request_check(const struct view *view, const struct profile *profile,
 {
 	int err = takes_check(view, request);
 
+	err = err ? err : kind_check(view, profile);
 	if (!err && request->sort && view->nested)
 		err = err_set(-EINVAL,
 			      "--sort %s: the rows of the view %s belong together and cannot "
@@ -145,7 +177,8 @@ int view_run(const struct view *view, const struct profile *profile,
 		wish.min_share = view->min_share;
 	if (wish.min_invariance < 0)
 		wish.min_invariance = view->min_invariance;
-	err = view->run(profile, &wish, &table);
+	err = (profile_meta(profile, META_TOOL) ? view->run_trace : view->run)(profile, &wish,
+									       &table);
 	if (err)
 		return err;
 	if (wish.sort) {

@@ -37,6 +37,7 @@ enum view_option_set {
 struct view {
 	const char *name;
 	const char *summary;
+	/* NULL: only of executed code. */
 	int (*run)(const struct profile *profile, const struct view_request *request,
 		   struct table **ret);
 	double min_share; /* default */
@@ -44,6 +45,9 @@ struct view {
 	bool values; /* about values: they are needed, and cannot be told apart by process */
 	unsigned takes; /* of enum view_option_set */
 	double min_invariance; /* default */
+	/* The same of executed code; NULL: there is no such thing. */
+	int (*run_trace)(const struct profile *profile, const struct view_request *request,
+			 struct table **ret);
 };
 
 /* NULL: no such view. */
@@ -52,8 +56,8 @@ const struct view *view_find(const char *name);
 extern const struct view views[];
 
 /*
- * Runs a view, sorts and limits. -EINVAL: the view does not take an option, or has no such column to sort by. -ENODATA: a
- * view of values, and the profile has none.
+ * Runs a view, sorts and limits. -EINVAL: the view does not take an option, or has no such column to sort by. -ENODATA: the profile
+ * has no values, samples or executed code, and the view is about them.
  */
 int view_run(const struct view *view, const struct profile *profile,
 	     const struct view_request *request, struct table **ret);
@@ -86,6 +90,23 @@ int view_values(const struct profile *profile, const struct view_request *reques
 int view_runs(const struct profile *profile, const struct view_request *request,
 	      struct table **ret);
 
+int trace_functions(const struct profile *profile, const struct view_request *request,
+		    struct table **ret);
+int trace_lines(const struct profile *profile, const struct view_request *request,
+		struct table **ret);
+int trace_modules(const struct profile *profile, const struct view_request *request,
+		  struct table **ret);
+int trace_processes(const struct profile *profile, const struct view_request *request,
+		    struct table **ret);
+int trace_threads(const struct profile *profile, const struct view_request *request,
+		  struct table **ret);
+int trace_coverage(const struct profile *profile, const struct view_request *request,
+		   struct table **ret);
+
+/* -ENODATA: the profile is a trace. */
+int view_samples_check(const struct profile *profile);
+/* -ENODATA: the profile has samples. */
+int view_trace_check(const struct profile *profile);
 /* -ENODATA: the profile was recorded without values. */
 int view_values_check(const struct profile *profile);
 /* -EINVAL: the filter asks for processes or threads, which values are not kept by. */

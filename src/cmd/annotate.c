@@ -176,6 +176,7 @@ static int run(const struct request *request)
 					 .att = request->att };
 	int err = view_profile_load(request->options.input, &profile);
 
+	err = err ? err : view_samples_check(profile);
 	err = err ? err : values_choose(request, profile, &wish.values);
 	err = err ? err : symbol_choose(profile, request, &wish.symbol);
 	if (err)

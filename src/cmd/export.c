@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "analyse/views.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/strbuf.h"
@@ -55,6 +56,13 @@ static int format_choose(int argc, char **argv, const struct export_format **ret
 	return -EINVAL;
 }
 
+static int kind_check(const struct export_format *format, const struct profile *profile)
+{
+	if (format->trace)
+		return view_trace_check(profile);
+	return view_samples_check(profile);
+}
+
 static int export_write(const struct export_format *format, const struct profile *profile,
 			const struct export_options *wish, const char *path)
 {
@@ -92,7 +100,7 @@ int cmd_export(int argc, char **argv)
 		return view_usage_error("export");
 	}
 	wish.filter = options.request.filter; /* lent */
-	if (view_profile_load(options.input, &profile))
+	if (view_profile_load(options.input, &profile) || kind_check(format, profile))
 		return view_failure();
 	if (!filter_is_empty(&wish.filter) && profile->loss_count)
 		log_info("the samples lost are left out: nobody knows which of them the filter "

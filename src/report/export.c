@@ -7,6 +7,8 @@ const struct export_format export_formats[] = {
 	{ "collapsed", "one line per stack, root;...;leaf COUNT, for flame graphs",
 	  export_collapsed },
 	{ "pprof", "gzip-compressed protobuf of pprof", export_pprof, true },
+	{ "lcov", "lines that a trace executed, as a tracefile of lcov", export_lcov,
+	  .trace = true },
 	{},
 };
 

@@ -25,6 +25,7 @@ struct export_format {
 	const char *summary;
 	export_fn run;
 	bool binary; /* not for a terminal */
+	bool trace; /* of executed code; otherwise of samples */
 };
 
 /* Ends with an entry without a name. */
@@ -34,4 +35,5 @@ const struct export_format *export_find(const char *name);
 
 int export_collapsed(const struct profile *profile, const struct export_options *options,
 		     FILE *file);
+int export_lcov(const struct profile *profile, const struct export_options *options, FILE *file);
 int export_pprof(const struct profile *profile, const struct export_options *options, FILE *file);
