@@ -7,7 +7,7 @@
  *	boot		struct engine_boot, a page
  *	(a page)	not accessible: below it a stack that grows too far ends
  *	stack		of the first thread
- *	shared		the mailbox and, if the tool records, its slots: the same memory as the host's
+ *	shared		aligned to STREAM_CHUNK, as is the whole: the mailbox and, if the tool records, its slots: the same memory as the host's
  *
  * The image is written from outside, then protected; then the thread goes on at engine_entry and the tracer lets go.
  *
@@ -94,13 +94,19 @@ static uint64_t slot_bytes(enum engine_tool tool)
 	}
 }
 
+/* Rings end where the low bits of an address are 0: inline code looks at nothing else. */
+static uint64_t round_up(uint64_t value)
+{
+	return (value + STREAM_CHUNK - 1) & ~(uint64_t)(STREAM_CHUNK - 1);
+}
+
 static struct layout layout_make(const struct image *image, uint64_t shared_size)
 {
 	struct layout layout = { .boot = image->size };
 
-	layout.guard = layout.boot + IMAGE_PAGE;
-	layout.stack = layout.guard + IMAGE_PAGE;
-	layout.shared = layout.stack + ENGINE_STACK_SIZE;
+	layout.shared = round_up(layout.boot + 2 * IMAGE_PAGE + ENGINE_STACK_SIZE);
+	layout.stack = layout.shared - ENGINE_STACK_SIZE;
+	layout.guard = layout.stack - IMAGE_PAGE;
 	layout.size = layout.shared + shared_size;
 	return layout;
 }
@@ -159,8 +165,8 @@ static int numbers_choose(struct inject *inject)
 	inject->address = address_low;
 	if (!(personality(0xffffffff) & ADDR_NO_RANDOMIZE))
 		inject->address += random[1] %
-				   ((address_range - inject->layout.size) / IMAGE_PAGE) *
-				   IMAGE_PAGE;
+				   ((address_range - inject->layout.size) / STREAM_CHUNK) *
+				   STREAM_CHUNK;
 	return 0;
 }
 
@@ -245,25 +251,35 @@ static int call(struct remote *remote, const char *what, long number, const uint
 	return 0;
 }
 
+static void memory_unmap(struct remote *remote, uint64_t size, uint64_t address)
+{
+	int64_t ignored;
+
+	remote_call(remote, SYS_munmap, (uint64_t[6]){ address, size }, &ignored);
+}
+
 static int memory_map(struct remote *remote, uint64_t size, uint64_t wanted, uint64_t *ret)
 {
 	uint64_t flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 	uint64_t protection = PROT_READ | PROT_WRITE;
+	uint64_t place;
 	uint64_t arguments[] = { wanted, size, protection, flags | MAP_FIXED_NOREPLACE, ~0ull, 0 };
 	int err = call(remote, "map memory", SYS_mmap, arguments, ret);
 
 	if (err != -EEXIST)
 		return err;
 	arguments[0] = 0;
+	arguments[1] = size + STREAM_CHUNK;
 	arguments[3] = flags;
-	return call(remote, "map memory", SYS_mmap, arguments, ret);
-}
-
-static void memory_unmap(struct remote *remote, uint64_t size, uint64_t address)
-{
-	int64_t ignored;
-
-	remote_call(remote, SYS_munmap, (uint64_t[6]){ address, size }, &ignored);
+	err = call(remote, "map memory", SYS_mmap, arguments, &place);
+	if (err)
+		return err;
+	*ret = round_up(place);
+	if (*ret > place)
+		memory_unmap(remote, *ret - place, place);
+	if (place + STREAM_CHUNK > *ret)
+		memory_unmap(remote, place + STREAM_CHUNK - *ret, *ret + size);
+	return 0;
 }
 
 /*

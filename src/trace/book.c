@@ -133,6 +133,9 @@ static void process_forked(struct book *book, const struct drain_process *proces
 		.kind = EVENT_FORK, .pid = process->pid, .tid = process->pid, .time = now
 	};
 
+	/* As it was before it executed another program. */
+	if (parent->image->to <= now)
+		event.time = parent->image->to - 1;
 	event.fork.ppid = event.fork.ptid = parent->image->pid;
 	event_apply(book, &event);
 }
@@ -178,13 +181,12 @@ static void on_process_end(void *ctx, struct drain_process *process)
 {
 	struct book *book = ctx;
 	struct book_process *mine = process->user;
-	const struct event event = { .kind = EVENT_EXIT,
-				     .pid = process->pid,
-				     .tid = process->pid,
-				     .time = clock_monotonic() };
+	const struct event event = {
+		.kind = EVENT_EXIT, .pid = process->pid, .tid = process->pid, .time = process->ended
+	};
 	size_t kept = 0;
 
-	if (!mine->replaced)
+	if (!mine->replaced && process->ended)
 		event_apply(book, &event);
 	for (size_t i = 0; i < book->processes.count; i++)
 		if (book->processes.items[i] != mine)

@@ -7,15 +7,15 @@
  *	slot appears		a log: begin a process; it replaces one that has the same pid.
  *				a ring: begin a thread, as soon as its process has said who it is
  *	thread ends by itself	its slot says so; the next look at its ring is the last one
- *	process ends, or is	its slots are looked at once more, then its threads end, then the process
- *	replaced
+ *	process ends, or is	its slots are looked at once more, then its threads end; the process itself, after some others have
+ *	replaced		ended too
  *
  * A pid that was never there may be one of another pid namespace: such a process ends when its log says so.
  *
  * 1. The shared memory may hold anything: each field is read once and checked.
  * 2. A run that is handed out is known to its process.
  * 3. A process begins before its threads and ends after them. It ends once.
- * 4. The slot of a log is given back late: a child may still refer to it by its number.
+ * 4. A process is kept, and with it the slot of its log, when it is over: a child may still refer to it by that slot's number.
  */
 #include "trace/drain.h"
 
@@ -36,11 +36,11 @@ enum {
 	SPAN = STREAM_CHUNK / sizeof(uint32_t), /* runs handed out at a time */
 	COUNTS_SPAN = 4096,
 	MARGIN = 64, /* slots looked at beyond the last one that was ever used */
-	KEPT_LOGS = 256, /* slots of logs that are not given back yet */
+	KEPT_LOGS = 64, /* that are not given back yet */
 	LOSS_MAX = 1 << 30, /* of runs that a single thread may claim to have lost */
 };
 
-#define SCAN_EVERY ((uint64_t)NS_PER_S / 2000)
+#define SCAN_EVERY ((uint64_t)NS_PER_S / 100)
 #define DEATHS_EVERY ((uint64_t)NS_PER_S / 50)
 #define COUNT_MAX (UINT64_C(1) << 52)
 
@@ -52,6 +52,7 @@ struct process {
 	bool was_there; /* its pid */
 	bool gone;
 	bool final; /* the ring was looked at after that */
+	bool over; /* nothing comes any more; waits for being given back */
 	uint32_t rings; /* threads that have not ended */
 	struct drain *drain;
 };
@@ -69,8 +70,6 @@ struct thread {
 struct place {
 	struct process *process;
 	struct thread *thread;
-	struct runtable *former; /* of the process that had its log here last */
-	uint32_t former_number;
 };
 
 struct drain {
@@ -85,8 +84,9 @@ struct drain {
 	uint32_t window; /* slots from here on were never used */
 	ARRAY(struct process *) processes;
 	ARRAY(struct thread *) threads;
-	ARRAY(uint32_t) kept_logs; /* slots; the oldest first */
+	ARRAY(struct process *) kept; /* that are over; the oldest first */
 	uint64_t scanned, buried; /* when */
+	uint32_t hint; /* where slots were taken when we last looked */
 	uint32_t bell;
 	struct drain_totals totals;
 	uint32_t span[SPAN];
@@ -143,11 +143,11 @@ void drain_destroy(struct drain *drain)
 		free(*thread);
 	array_each(&drain->processes, process)
 		process_free(*process);
-	for (size_t i = 0; i < STREAM_SLOT_COUNT; i++)
-		runtable_release(drain->places[i].former);
+	array_each(&drain->kept, process)
+		process_free(*process);
 	array_deinit(&drain->threads);
 	array_deinit(&drain->processes);
-	array_deinit(&drain->kept_logs);
+	array_deinit(&drain->kept);
 	free(drain);
 }
 
@@ -162,9 +162,8 @@ static void slot_give_back(struct drain *drain, uint32_t index)
 {
 	struct stream_slot *slot = slot_at(drain, index);
 
-	if (drain->counters != DRAIN_NO_COUNTERS)
-		madvise((char *)slot + STREAM_COUNTS_OFFSET,
-			drain->slot_bytes - STREAM_COUNTS_OFFSET, MADV_REMOVE);
+	madvise((char *)slot + STREAM_RING_OFFSET, drain->slot_bytes - STREAM_RING_OFFSET,
+		MADV_REMOVE);
 	__atomic_store_n(&slot->next, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&slot->passed, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&slot->start, 0, __ATOMIC_RELAXED);
@@ -172,24 +171,6 @@ static void slot_give_back(struct drain *drain, uint32_t index)
 	__atomic_store_n(&slot->taken, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&slot->waiting, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&slot->state, STREAM_FREE, __ATOMIC_RELEASE);
-}
-
-static void kept_log_add(struct drain *drain, uint32_t index)
-{
-	*array_push(&drain->kept_logs) = index;
-	if (drain->kept_logs.count <= KEPT_LOGS)
-		return;
-	slot_give_back(drain, drain->kept_logs.items[0]);
-	memmove(drain->kept_logs.items, drain->kept_logs.items + 1,
-		--drain->kept_logs.count * sizeof(*drain->kept_logs.items));
-}
-
-static bool is_kept_log(const struct drain *drain, uint32_t index)
-{
-	array_each(&drain->kept_logs, kept)
-		if (*kept == index)
-			return true;
-	return false;
 }
 
 static bool pid_alive(uint32_t pid)
@@ -246,8 +227,7 @@ static void slot_discover(struct drain *drain, uint32_t index)
 	struct place *place = &drain->places[index];
 	uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE), kind;
 
-	if (place->process || place->thread || (state != STREAM_LIVE && state != STREAM_ENDED) ||
-	    is_kept_log(drain, index))
+	if (place->process || place->thread || (state != STREAM_LIVE && state != STREAM_ENDED))
 		return;
 	kind = __atomic_load_n(&slot->kind, __ATOMIC_RELAXED);
 	if (kind == STREAM_LOG)
@@ -257,6 +237,15 @@ static void slot_discover(struct drain *drain, uint32_t index)
 	if (index + MARGIN > drain->window)
 		drain->window = index + MARGIN < drain->slot_count ? index + MARGIN
 								   : drain->slot_count;
+}
+
+/* Where engines say that they have taken slots last. */
+static void hint_follow(struct drain *drain)
+{
+	uint32_t hint = __atomic_load_n(&drain->area->hint, __ATOMIC_RELAXED) % drain->slot_count;
+
+	for (; drain->hint != hint; drain->hint = (drain->hint + 1) % drain->slot_count)
+		slot_discover(drain, drain->hint);
 }
 
 static void slots_scan(struct drain *drain)
@@ -275,8 +264,10 @@ static struct runtable *parent_find(struct drain *drain, const struct process *p
 	if (!record || record->parent >= drain->slot_count || record->parent == process->slot)
 		return NULL;
 	place = &drain->places[record->parent];
-	*ret_number = place->process ? place->process->told.number : place->former_number;
-	return place->process ? place->process->log.table : place->former;
+	if (!place->process)
+		return NULL;
+	*ret_number = place->process->told.number;
+	return place->process->log.table;
 }
 
 static struct runtable *on_process(void *ctx, const struct stream_process *record)
@@ -303,7 +294,7 @@ static bool log_drain(struct drain *drain, struct process *process)
 	const struct log_handlers handlers = { on_process, on_record, process };
 	size_t size;
 
-	ring_look(&process->ring, sizeof(uint64_t), process->final);
+	ring_look(&process->ring, sizeof(uint64_t), 0, process->final);
 	size = ring_take(&process->ring, drain->records, sizeof(drain->records));
 	log_parse(&process->log, &handlers, drain->records, size);
 	return size > 0;
@@ -467,8 +458,6 @@ static void thread_end(struct drain *drain, struct thread *thread, bool give_bac
 
 static void process_end(struct drain *drain, struct process *process, bool give_back)
 {
-	struct place *place = &drain->places[process->slot];
-
 	if (process->log.table)
 		sinks_tell(drain, process_end, &process->told);
 	drain->totals.broken += process->ring.broken;
@@ -476,13 +465,23 @@ static void process_end(struct drain *drain, struct process *process, bool give_
 	drain->totals.records_kept += process->log.kept;
 	for (size_t i = 0; i < LOG_FAULT_COUNT; i++)
 		drain->totals.records_lost[i] += process->log.lost[i];
-	runtable_release(place->former);
-	place->former = take_ptr(process->log.table);
-	place->former_number = process->told.number;
-	place->process = NULL;
+	drain->places[process->slot].process = NULL;
 	if (give_back)
-		kept_log_add(drain, process->slot);
+		slot_give_back(drain, process->slot);
 	process_free(process);
+}
+
+/* A child that says who its parent was may still come. */
+static void process_keep(struct drain *drain, struct process *process)
+{
+	process->over = true;
+	process->told.ended = clock_monotonic();
+	*array_push(&drain->kept) = process;
+	if (drain->kept.count <= KEPT_LOGS)
+		return;
+	process_end(drain, drain->kept.items[0], true);
+	memmove(drain->kept.items, drain->kept.items + 1,
+		--drain->kept.count * sizeof(*drain->kept.items));
 }
 
 static bool is_over(const struct thread *thread)
@@ -509,7 +508,7 @@ static void ends_serve(struct drain *drain)
 		struct process *process = drain->processes.items[i];
 
 		if (process->final && !process->rings)
-			process_end(drain, process, true);
+			process_keep(drain, process);
 		else
 			drain->processes.items[kept++] = process;
 	}
@@ -533,7 +532,8 @@ static void deaths_find(struct drain *drain)
 
 /* --- Sweeps ----------------------------------------------------------------------------------------- */
 
-static void rings_look(struct drain *drain)
+/* A signal may undo what a thread has appended last. ends: this is the last look at all of them. */
+static void rings_look(struct drain *drain, bool ends)
 {
 	array_each(&drain->threads, item) {
 		struct thread *thread = *item;
@@ -541,7 +541,8 @@ static void rings_look(struct drain *drain)
 		thread->gone |= __atomic_load_n(&thread->ring.slot->state, __ATOMIC_ACQUIRE) ==
 				STREAM_ENDED;
 		thread->final = is_over(thread);
-		ring_look(&thread->ring, sizeof(uint32_t), thread->final);
+		ring_look(&thread->ring, sizeof(uint32_t),
+			  thread->final || ends ? 0 : sizeof(uint32_t), thread->final);
 	}
 }
 
@@ -573,11 +574,12 @@ bool drain_sweep(struct drain *drain)
 	bool any, scans = now - drain->scanned >= SCAN_EVERY;
 
 	drain->bell = __atomic_load_n(&drain->area->bell, __ATOMIC_SEQ_CST);
+	hint_follow(drain);
 	if (scans) {
 		slots_scan(drain);
 		drain->scanned = now;
 	}
-	rings_look(drain);
+	rings_look(drain, false);
 	any = logs_drain(drain);
 	any |= threads_drain(drain);
 	ends_serve(drain);
@@ -611,14 +613,16 @@ void drain_finish(struct drain *drain)
 	drain->window = drain->slot_count;
 	slots_scan(drain);
 	deaths_find(drain);
-	rings_look(drain);
+	rings_look(drain, true);
 	logs_drain(drain);
 	threads_drain(drain);
 	array_each(&drain->threads, thread)
 		thread_end(drain, *thread, false);
 	drain->threads.count = 0;
+	array_each(&drain->kept, process)
+		process_end(drain, *process, true);
 	array_each(&drain->processes, process)
 		process_end(drain, *process, false);
-	drain->processes.count = 0;
+	drain->kept.count = drain->processes.count = 0;
 	drain->totals.refused = __atomic_load_n(&drain->area->refused, __ATOMIC_RELAXED);
 }

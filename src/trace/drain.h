@@ -36,6 +36,7 @@ struct drain_process {
 	uint32_t parent; /* number of the process it was forked from; 0: none, or not known */
 	uint32_t replaces; /* number of the program that it replaced by exec; 0: none */
 	struct runtable *runs; /* NULL until the log has begun */
+	uint64_t ended; /* ns, CLOCK_MONOTONIC: when that was seen; 0: not before the end of all */
 	void *user; /* the sink's */
 };
 
@@ -61,7 +62,7 @@ struct drain_sink {
 	void (*counts)(void *ctx, struct drain_thread *thread, uint32_t first,
 		       const uint64_t *counts, size_t count);
 	void (*thread_end)(void *ctx, struct drain_thread *thread);
-	void (*process_end)(void *ctx, struct drain_process *process);
+	void (*process_end)(void *ctx, struct drain_process *process); /* some time after its end */
 	void *ctx;
 };
 

@@ -185,14 +185,15 @@ static void test_runs_arrive_in_order(void **state)
 	program_begin(bench, (uint32_t)getpid(), &thread);
 	fake_runs(&bench->engine, thread, runs, 5);
 	settle(bench);
-	assert_int_equal(bench->heard.runs.count, 5);
-	assert_memory_equal(bench->heard.runs.items, runs, sizeof(runs));
-	assert_int_equal(bench->heard.instructions, 4 * (1 + 5 + 5 + 8 + 2));
+	assert_int_equal(bench->heard.runs.count, 4); /* the last one may still be taken back */
+	assert_memory_equal(bench->heard.runs.items, runs, 4 * sizeof(*runs));
+	assert_int_equal(bench->heard.instructions, 4 * (1 + 5 + 5 + 8));
 	assert_int_equal(bench->heard.tid, getpid() + 1);
 	assert_int_equal(bench->heard.threads_ended, 0);
 	fake_runs(&bench->engine, thread, runs, 1);
 	drain_finish(bench->drain);
 	assert_int_equal(bench->heard.count, 6);
+	assert_int_equal(bench->heard.runs.items[4], 2);
 	assert_int_equal(bench->heard.threads_ended, 1);
 	assert_int_equal(bench->heard.processes_ended, 1);
 	assert_int_equal(drain_totals(bench->drain)->kept, 6);
@@ -263,12 +264,13 @@ static void test_gaps_are_not_handed_out(void **state)
 
 	fake_fragment(&bench->engine, log, 16, 1, 0x9000);
 	fake_runs(&bench->engine, thread, runs, 3);
+	fake_runs(&bench->engine, thread, (uint32_t[]){ 1 }, 1);
 	settle(bench);
 	assert_int_equal(bench->heard.count, 2);
 	fake_fragment(&bench->engine, log, 9, 7, 0x8000);
 	fake_runs(&bench->engine, thread, runs, 3);
 	drain_finish(bench->drain);
-	assert_int_equal(bench->heard.count, 5);
+	assert_int_equal(bench->heard.count, 6);
 	assert_int_equal(drain_totals(bench->drain)->lost[DRAIN_LOSS_UNKNOWN], 1);
 }
 
@@ -320,7 +322,7 @@ static void test_a_child_outlives_its_parent(void **state)
 	fake_end(&bench->engine, thread);
 	fake_end(&bench->engine, log);
 	settle(bench);
-	assert_int_equal(bench->heard.processes_ended, 1);
+	assert_int_equal(bench->heard.threads_ended, 1);
 	child = fake_log_open(&bench->engine, (uint32_t)getpid());
 	assert_int_not_equal(child, log);
 	fake_process(&bench->engine, child, (uint32_t)getpid(), log, 9);
@@ -342,12 +344,33 @@ static void test_an_exec_ends_what_was_before(void **state)
 	program_begin(bench, pid, &next);
 	fake_runs(&bench->engine, next, (uint32_t[]){ 3 }, 1);
 	settle(bench);
-	assert_int_equal(bench->heard.count, 3);
-	assert_int_equal(bench->heard.processes_ended, 1);
+	assert_int_equal(bench->heard.count, 2);
 	assert_int_equal(bench->heard.threads_ended, 1);
 	assert_int_equal(bench->heard.replaces, 1);
 	assert_int_equal(fake_slot(&bench->engine, thread)->state, STREAM_FREE);
 	assert_int_equal(fake_slot(&bench->engine, next)->state, STREAM_LIVE);
+	drain_finish(bench->drain);
+	assert_int_equal(bench->heard.count, 3);
+	assert_int_equal(bench->heard.processes_ended, 2);
+}
+
+/* A signal comes between an append and what it stands for: the engine takes the append back. */
+static void test_an_append_is_taken_back(void **state)
+{
+	struct bench *bench = *state;
+	const uint32_t runs[] = { 1, 2, 4 };
+	uint32_t thread;
+
+	program_begin(bench, (uint32_t)getpid(), &thread);
+	fake_runs(&bench->engine, thread, (uint32_t[]){ 1, 2, 3 }, 3);
+	settle(bench);
+	fake_slot(&bench->engine, thread)->next -= sizeof(uint32_t);
+	settle(bench);
+	fake_runs(&bench->engine, thread, (uint32_t[]){ 4 }, 1);
+	drain_finish(bench->drain);
+	assert_int_equal(bench->heard.count, 3);
+	assert_memory_equal(bench->heard.runs.items, runs, sizeof(runs));
+	assert_int_equal(drain_totals(bench->drain)->broken, 0);
 }
 
 /* A child is killed in the middle of a stream: all that it had written is there, and its slots are free again. */
@@ -376,7 +399,7 @@ static void test_a_killed_process_loses_nothing(void **state)
 	settle(bench);
 	assert_int_equal(*written, 300);
 	assert_int_equal(bench->heard.count, 301 * 1000);
-	assert_int_equal(bench->heard.processes_ended, 1);
+	assert_int_equal(bench->heard.threads_ended, 1);
 	assert_int_equal(fake_slot(&bench->engine, 1)->state, STREAM_FREE);
 }
 
@@ -543,6 +566,7 @@ int main(void)
 		TEST(test_a_child_knows_what_its_parent_knew),
 		TEST(test_a_child_outlives_its_parent),
 		TEST(test_an_exec_ends_what_was_before),
+		TEST(test_an_append_is_taken_back),
 		TEST(test_a_killed_process_loses_nothing),
 		TEST(test_slots_are_used_again),
 		TEST(test_a_broken_log_ends_there),

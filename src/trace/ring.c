@@ -27,7 +27,7 @@ static uint64_t position_guess(uint64_t passed, uint64_t next, uint64_t start)
 	return wraps && next == start ? passed + STREAM_CHUNK : passed;
 }
 
-void ring_look(struct ring *ring, unsigned unit, bool final)
+void ring_look(struct ring *ring, unsigned unit, unsigned hold, bool final)
 {
 	uint64_t start = __atomic_load_n(&ring->slot->start, __ATOMIC_ACQUIRE);
 	uint64_t passed = __atomic_load_n(&ring->slot->passed, __ATOMIC_ACQUIRE);
@@ -39,6 +39,9 @@ void ring_look(struct ring *ring, unsigned unit, bool final)
 		return;
 	if (beyond > STREAM_CHUNK)
 		position = position_guess(passed, next, start);
+	if (position == ring->taken)
+		return;
+	position -= hold;
 	ring->broken = position < ring->taken || position - ring->taken > STREAM_RING ||
 		       passed % STREAM_CHUNK || position % unit;
 	if (!ring->broken)

@@ -17,7 +17,10 @@ struct ring {
 };
 
 void ring_init(struct ring *ring, struct stream_slot *slot);
-/* Looks where the producer is. unit: it moves by multiples of this. final: it has ended, perhaps in the middle of a step. */
-void ring_look(struct ring *ring, unsigned unit, bool final);
+/*
+ * Looks where the producer is. unit: it moves by multiples of this. hold: of what is there, so much is left: it may still be
+ * taken back. final: it has ended, perhaps in the middle of a step.
+ */
+void ring_look(struct ring *ring, unsigned unit, unsigned hold, bool final);
 /* Copies up to size bytes of what was there at the last look. Returns how many. The producer may then use their place. */
 size_t ring_take(struct ring *ring, void *ret, size_t size);
