@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* assay trace: run a command in the engine, and record what it executes. */
+/* assay trace: run a command in the engine, or take a process that runs, and record what it executes. */
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "base/err.h"
 #include "base/log.h"
 #include "cmd/cmd.h"
 #include "cmd/recording.h"
+#include "inject/attach.h"
 #include "inject/follow.h"
 
 enum {
@@ -20,6 +23,7 @@ enum {
 	OPTION_SUMMARY,
 	OPTION_CACHE_SIZE,
 	OPTION_RAW, /* for tests: not in the help */
+	OPTION_DURATION,
 	EXIT_NOT_FOUND = 127,
 	EXIT_NOT_RUN = 126
 };
@@ -28,9 +32,14 @@ enum { CACHE_KB_MIN = 512, CACHE_KB_MAX = 4 << 20 };
 
 static const char trace_usage[] =
 	"usage: assay trace [options] [--] COMMAND [ARGUMENT...]\n"
+	"       assay trace [options] -p PID\n"
 	"\n"
-	"Runs a command in the engine: every instruction from the first one on.\n"
+	"Runs a command in the engine: every instruction from the first one on. Or takes a "
+	"process\n"
+	"that runs, with all its threads, and gives it back on an interrupt (Ctrl-C).\n"
 	"\n"
+	"  -p, --pid PID       the process to take\n"
+	"      --duration S    gives it back after S seconds\n"
 	"      --tool TOOL     what to do on the way (none):\n"
 #define X(name, text, help) "                        " text ": " help "\n"
 	ENGINE_TOOLS(X)
@@ -47,6 +56,8 @@ static const char trace_usage[] =
 static const struct option long_options[] = {
 	{ "tool", required_argument, NULL, OPTION_TOOL },
 	{ "no-children", no_argument, NULL, OPTION_NO_CHILDREN },
+	{ "pid", required_argument, NULL, 'p' },
+	{ "duration", required_argument, NULL, OPTION_DURATION },
 	{ "summary", required_argument, NULL, OPTION_SUMMARY },
 	{ "cache-size", required_argument, NULL, OPTION_CACHE_SIZE },
 	{ "output", required_argument, NULL, 'o' },
@@ -62,6 +73,8 @@ struct request {
 	unsigned flags;
 	uint64_t cache_bytes; /* 0: the engine's own limit */
 	const char *summary; /* file, or NULL */
+	pid_t pid; /* 0: a command */
+	uint64_t duration; /* nanoseconds; 0: no end */
 	bool help;
 };
 
@@ -96,6 +109,28 @@ static int cache_size_parse(const char *text, uint64_t *ret)
 	return 0;
 }
 
+static int pid_parse(const char *text, pid_t *ret)
+{
+	char *end;
+	long pid = strtol(text, &end, 10);
+
+	if (*end || end == text || pid <= 0 || pid > INT_MAX)
+		return err_set(-EINVAL, "-p: '%s' is not the number of a process", text);
+	*ret = (pid_t)pid;
+	return 0;
+}
+
+static int duration_parse(const char *text, uint64_t *ret)
+{
+	char *end;
+	double seconds = strtod(text, &end);
+
+	if (*end || end == text || !(seconds > 0 && seconds < 1e9))
+		return err_set(-EINVAL, "--duration: '%s' is not a number of seconds", text);
+	*ret = (uint64_t)(seconds * 1e9);
+	return 0;
+}
+
 static int option_take(struct request *request, int option, const char *text)
 {
 	switch (option) {
@@ -115,6 +150,10 @@ static int option_take(struct request *request, int option, const char *text)
 	case OPTION_RAW:
 		request->recording.raw = text;
 		return 0;
+	case 'p':
+		return pid_parse(text, &request->pid);
+	case OPTION_DURATION:
+		return duration_parse(text, &request->duration);
 	case 'q':
 		log_quiet_set(true);
 		return 0;
@@ -132,7 +171,7 @@ static int request_parse(struct request *request, int argc, char **argv)
 
 	optind = 1;
 	opterr = 0;
-	while ((option = getopt_long(argc, argv, "+o:qvh", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "+o:p:qvh", long_options, NULL)) != -1) {
 		if (option == '?')
 			return err_set(
 				-EINVAL,
@@ -142,8 +181,12 @@ static int request_parse(struct request *request, int argc, char **argv)
 		if (err || request->help)
 			return err;
 	}
-	if (optind == argc)
-		return err_set(-EINVAL, "nothing to run: give a command");
+	if (request->pid && optind != argc)
+		return err_set(-EINVAL, "-p and a command: only one of them can be traced");
+	if (!request->pid && request->duration)
+		return err_set(-EINVAL, "--duration is for -p: a command runs to its end");
+	if (!request->pid && optind == argc)
+		return err_set(-EINVAL, "nothing to run: give a command, or a process with -p");
 	request->recording.command = argv + optind;
 	return 0;
 }
@@ -240,13 +283,67 @@ static int command_follow(const struct request *request, struct inject *inject,
 	return err && result.exit_code == 0 ? EXIT_FAILED : result.exit_code;
 }
 
+/* As command_follow(). Signals that end us wait until the process can be given back. */
+static int process_follow(const struct request *request, struct inject *inject,
+			  struct session *session, int process)
+{
+	bool at_once = request->recording.tool == ENGINE_TOOL_NATIVE;
+	struct follow_result result = {};
+	int err = session ? session_start(session) : 0, failed;
+
+	if (err)
+		log_error("%s", err_text());
+	log_info("process %d is in the engine; an interrupt (Ctrl-C) gives it back",
+		 (int)request->pid);
+	follow_attached(inject, process, at_once ? 1 : request->duration, &result);
+	inject_signals_block();
+	failed = attach_give_back(inject);
+	if (failed)
+		log_error("%s", err_text());
+	else if (result.ended)
+		log_info("process %d has ended", (int)request->pid);
+	if (summary_give(request, inject, &result))
+		log_error("%s", err_text());
+	counts_say(inject_shared(inject));
+	if (!err && (err = recording_finish(&request->recording, session)))
+		log_error("%s", err_text());
+	return err || failed ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int command_trace(const struct request *request, struct inject *inject,
+			 struct session *session)
+{
+	pid_t pid;
+	int err = inject_start(inject, request->recording.command, &pid);
+
+	if (err) {
+		log_error("%s", err_text());
+		return err == -ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN;
+	}
+	return command_follow(request, inject, session, pid);
+}
+
+static int process_trace(const struct request *request, struct inject *inject,
+			 struct session *session)
+{
+	AUTO(close_fd) int process = (int)syscall(SYS_pidfd_open, request->pid, 0);
+	int err;
+
+	inject_signals_block();
+	err = attach_take(inject, request->pid);
+	if (err) {
+		log_error("%s", err_text());
+		return EXIT_FAILED;
+	}
+	return process_follow(request, inject, session, process);
+}
+
 int cmd_trace(int argc, char **argv)
 {
 	AUTO(inject_destroy_auto) struct inject *inject = NULL;
 	AUTO(session_destroy_auto) struct session *session = NULL;
 	struct request request = { .recording = { .tool = ENGINE_TOOL_NONE,
 						  .output = "assay.db" } };
-	pid_t pid;
 	int err = request_parse(&request, argc, argv);
 
 	if (err) {
@@ -264,10 +361,6 @@ int cmd_trace(int argc, char **argv)
 		return EXIT_FAILED;
 	}
 	inject_cache_limit(inject, request.cache_bytes);
-	err = inject_start(inject, request.recording.command, &pid);
-	if (err) {
-		log_error("%s", err_text());
-		return err == -ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN;
-	}
-	return command_follow(&request, inject, session, pid);
+	return request.pid ? process_trace(&request, inject, session)
+			   : command_trace(&request, inject, session);
 }

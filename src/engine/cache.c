@@ -133,8 +133,10 @@ static uint8_t *map_at(uint64_t address)
 
 	if (sys_failed(result))
 		return NULL;
-	if ((uint64_t)result == address)
+	if ((uint64_t)result == address) {
+		memory_note(address, arena_bytes());
 		return (uint8_t *)result;
+	}
 	sys_2(munmap, result, arena_bytes()); /* a kernel that does not know the flag */
 	return NULL;
 }
@@ -187,8 +189,8 @@ static void arena_unmap(struct arena *arena)
 {
 	for (uint32_t i = 0; i < arena->exit_count; i++)
 		exit_unlink(&arena->exits[i]);
-	sys_2(munmap, arena->start, arena_bytes());
-	sys_2(munmap, arena->fragments, notes_bytes());
+	memory_unmap(arena->start, arena_bytes());
+	memory_unmap(arena->fragments, notes_bytes());
 	*arena = (struct arena){};
 }
 
@@ -272,7 +274,7 @@ static struct arena *arena_new(uint64_t pc)
 	arena->notes = arena->notes_next = (uint8_t *)(arena->exits + exits_max());
 	arena->start = arena->next = map_near(pc);
 	if (!arena->start) {
-		sys_2(munmap, memory, notes_bytes());
+		memory_unmap(memory, notes_bytes());
 		return NULL;
 	}
 	arena->end = arena->start + arena_bytes();

@@ -36,6 +36,7 @@ struct thread {
 	uint32_t tid;
 	uint32_t native; /* it has left the engine */
 	uint32_t leave; /* enum engine_leave: why */
+	uint32_t apart; /* it is of another process that shares this memory, as after vfork */
 	uint32_t dead; /* it has called exit; its memory may be reused once the kernel has forgotten tid */
 	struct thread *older; /* in the list of all */
 	struct sighand *sighand;
@@ -49,6 +50,11 @@ struct thread {
 	uint64_t start_mask; /* of a new thread: the kernel has everything blocked until it is ready */
 	uint64_t signal_stack; /* ours: lowest byte */
 	uint64_t mask; /* while a signal waits: the program's mask, the kernel has all blocked */
+	struct rseq_area {
+		uint64_t address;
+		uint32_t size;
+		uint32_t signature;
+	} rseq; /* what it had registered when it was attached to; it has it again when it leaves */
 	uint32_t delivering; /* it has been sent once more: registers are those of the thread */
 	uint8_t pending_info[128];
 	_Alignas(16) uint8_t canary
@@ -157,8 +163,12 @@ void *memory_take(size_t size);
 void *memory_map(size_t size);
 /* Fresh pages in the place of what is there. */
 void memory_map_at(uint64_t address, size_t size);
+void memory_unmap(void *memory, size_t size);
 /* A few bytes of code anywhere, forever. */
 uint8_t *memory_code(size_t size);
+/* A mapping of the engine's own, which goes when the engine goes. */
+void memory_note(uint64_t start, uint64_t size);
+extern struct engine_mappings memory_mappings;
 
 /* --- cache.c --- */
 /* Room for a fragment within reach of pc; NULL: there is none. */
@@ -234,8 +244,11 @@ void thread_target_forget(struct thread *thread, uint64_t pc);
 void thread_targets_clear(struct thread *thread);
 /* All others are of the process that this one was forked from. */
 void threads_only(struct thread *thread);
-/* Whoever asks, even if gs is the program's again. */
+/* Whoever asks, even if gs is the program's again; NULL: a thread that was made outside of the engine. */
+struct thread *thread_find(void);
 struct thread *thread_current(void);
+/* Those of the process. */
+struct sighand *thread_any_handlers(void);
 extern uint32_t engine_lock_word;
 void engine_lock(void);
 void engine_unlock(void);
@@ -245,6 +258,12 @@ void signal_start(struct thread *thread);
 /* Blocks everything; gives the mask before. */
 uint64_t signal_block(void);
 void signal_unblock(uint64_t mask);
+/* What the program has installed by itself, with our handler in its place; and back. */
+struct sighand *signal_handlers_take(void);
+void signal_handlers_give(const struct sighand *sighand);
+/* The program's alternate stack, likewise. */
+void signal_alternate_take(struct thread *thread);
+void signal_alternate_give(const struct thread *thread);
 long signal_action(struct thread *thread);
 long signal_alternate(struct thread *thread);
 _Noreturn void signal_return(struct thread *thread);
@@ -278,7 +297,20 @@ bool native_go(struct thread *thread);
  */
 bool native_back(struct thread *thread, uint64_t pc);
 
+/* --- attach.c --- */
+void attach_publish(void);
+/* Before a thread has its signals again. */
+void attach_gate(void);
+/* rseq() of the program. */
+long attach_rseq(struct thread *thread);
+/* The host takes no more requests from this process. */
+bool attach_is_leaving(void);
+_Noreturn void attach_leave(struct thread *thread);
+/* Before the program goes on, its registers in the thread: perhaps it is to leave. */
+static inline void attach_check(struct thread *thread);
+
 /* --- host.c --- */
+bool host_exists(void);
 /* 0 or a negative number: the host said no, or is gone. */
 int host_ask(const struct engine_request *request);
 bool host_alive(void);
@@ -289,6 +321,13 @@ void host_count(enum engine_count count);
 /* --- main.c --- */
 extern struct engine_boot engine_boot;
 extern struct engine_boot *engine_boot_place; /* where the host has put it */
+static inline void attach_check(struct thread *thread)
+{
+	if (__builtin_expect(__atomic_load_n(&engine_boot_place->leaving, __ATOMIC_ACQUIRE) >
+				     thread->apart,
+			     0))
+		attach_leave(thread);
+}
 /* Says what is wrong on stderr and ends the process: only for what must never happen. */
 _Noreturn void engine_die(const char *what);
 
@@ -323,3 +362,7 @@ void engine_on_miss(struct thread *thread);
 void engine_on_call(struct thread *thread);
 _Noreturn void thread_begin(struct thread *thread);
 _Noreturn void engine_main(struct engine_boot *boot);
+/* From the host. */
+_Noreturn void engine_attach(struct engine_boot *boot, const struct engine_start *start);
+_Noreturn void engine_release(const struct engine_parked *at);
+void gs_set(struct thread *thread);

@@ -12,10 +12,14 @@ static struct engine_shared *shared(void)
 	return (struct engine_shared *)engine_boot.shared;
 }
 
+bool host_exists(void)
+{
+	return sys_2(kill, engine_boot.host_pid, 0) != -3; /* ESRCH */
+}
+
 bool host_alive(void)
 {
-	return !__atomic_load_n(&shared()->closed, __ATOMIC_ACQUIRE) &&
-	       sys_2(kill, engine_boot.host_pid, 0) != -3; /* ESRCH */
+	return !__atomic_load_n(&shared()->closed, __ATOMIC_ACQUIRE) && host_exists();
 }
 
 void host_left(enum engine_leave reason, int change)
@@ -45,7 +49,7 @@ static int answer_wait(struct engine_request *slot)
 	int answer;
 
 	while (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != ENGINE_SLOT_ANSWERED) {
-		if (!host_alive())
+		if (!host_alive() || attach_is_leaving())
 			return -1;
 		sys_4(futex, &slot->state, FUTEX_WAIT, ENGINE_SLOT_ASKED, &patience);
 	}
@@ -64,7 +68,7 @@ int host_ask(const struct engine_request *request)
 {
 	struct engine_request *slot;
 
-	if (!engine_boot.shared || !host_alive())
+	if (!engine_boot.shared || !host_alive() || attach_is_leaving())
 		return -1;
 	slot = slot_take();
 	if (!slot)

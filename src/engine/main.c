@@ -28,6 +28,7 @@ static void go_on(struct thread *thread)
 	cache_enter(thread, translate(thread, thread->pc));
 	engine_unlock();
 	signal_check(thread);
+	attach_check(thread);
 }
 
 void engine_on_resume(struct thread *thread)
@@ -86,6 +87,7 @@ void engine_on_exit(struct thread *thread)
 		on_direct(thread, exit);
 		engine_unlock();
 		signal_check(thread);
+		attach_check(thread);
 		return;
 	}
 	left = *exit;
@@ -112,6 +114,7 @@ void engine_on_miss(struct thread *thread)
 	cache_enter(thread, fragment);
 	engine_unlock();
 	signal_check(thread);
+	attach_check(thread);
 }
 
 /* In the middle of a fragment: only if a signal waits is its state translated back, and the fragment left. */
@@ -126,7 +129,7 @@ void engine_on_call(struct thread *thread)
 	go_on(thread);
 }
 
-static void gs_set(struct thread *thread)
+void gs_set(struct thread *thread)
 {
 	__asm__ volatile("wrgsbase %0" : : "r"(thread) : "memory");
 }
@@ -140,6 +143,7 @@ _Noreturn void thread_begin(struct thread *thread)
 		tool()->thread_start(thread);
 	engine_unlock();
 	go_on(thread);
+	attach_gate();
 	signal_unblock(thread->start_mask);
 	signal_check(thread);
 	engine_resume(thread);
@@ -151,6 +155,7 @@ _Noreturn void engine_main(struct engine_boot *boot)
 
 	engine_boot = *boot;
 	engine_boot_place = boot;
+	attach_publish();
 	if (stream_wanted())
 		stream_start();
 	thread = thread_create();

@@ -15,12 +15,62 @@ static size_t left;
 static uint8_t *code;
 static size_t code_left;
 
+struct engine_mappings memory_mappings;
+
+/* Where one ends the next often begins. When there are too many, the rest is not known and stays after a detach. */
+void memory_note(uint64_t start, uint64_t size)
+{
+	struct engine_mappings *all = &memory_mappings;
+
+	for (size_t i = 0; i < all->count; i++) {
+		struct engine_mapping *mapping = &all->items[i];
+
+		if (start + size == mapping->start)
+			mapping->start = start;
+		else if (mapping->start + mapping->size != start)
+			continue;
+		mapping->size += size;
+		return;
+	}
+	if (all->count < ENGINE_MAPPINGS)
+		all->items[all->count++] = (struct engine_mapping){ start, size };
+}
+
+/* The second part of one that is cut in two is not known any more if there is no room for it. */
+static void mapping_forget(uint64_t start, uint64_t end)
+{
+	struct engine_mappings *all = &memory_mappings;
+
+	for (size_t i = 0; i < all->count; i++) {
+		struct engine_mapping *mapping = &all->items[i];
+		uint64_t mapping_end = mapping->start + mapping->size;
+
+		if (start < mapping->start || end > mapping_end)
+			continue;
+		mapping->size = start - mapping->start;
+		if (!mapping->size)
+			*mapping = all->items[--all->count];
+		if (end < mapping_end)
+			memory_note(end, mapping_end - end);
+		return;
+	}
+}
+
+void memory_unmap(void *memory, size_t size)
+{
+	mapping_forget((uint64_t)memory, (uint64_t)memory + size);
+	sys_2(munmap, memory, size);
+}
+
 void *memory_map(size_t size)
 {
 	long result = sys_6(mmap, 0, size, PROT_READ | PROT_WRITE,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	return sys_failed(result) ? NULL : (void *)result;
+	if (sys_failed(result))
+		return NULL;
+	memory_note((uint64_t)result, size);
+	return (void *)result;
 }
 
 void memory_map_at(uint64_t address, size_t size)
@@ -41,6 +91,7 @@ uint8_t *memory_code(size_t size)
 			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (sys_failed(result))
 			engine_die("no memory for code");
+		memory_note((uint64_t)result, CODE_CHUNK);
 		code = (uint8_t *)result;
 		code_left = CODE_CHUNK;
 	}

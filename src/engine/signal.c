@@ -598,3 +598,57 @@ _Noreturn void signal_return(struct thread *thread)
 	context.uc_stack.ss_flags = 0;
 	signal_return_raw(&context);
 }
+
+/* --- Coming into a process that runs, and leaving it ---------------------------------------------------- */
+
+struct sighand *signal_handlers_take(void)
+{
+	struct sighand *sighand = memory_take(sizeof(*sighand));
+
+	for (uint64_t number = 1; number <= SIGNALS; number++) {
+		struct handler *handler = &sighand->handlers[number - 1];
+		struct kernel_action action;
+
+		if (sys_4(rt_sigaction, number, 0, &action, 8))
+			continue;
+		*handler = (struct handler){ action.handler, action.flags, action.restorer,
+					     action.mask };
+		if (is_handled(handler->handler))
+			action_install(number, handler);
+	}
+	return sighand;
+}
+
+void signal_handlers_give(const struct sighand *sighand)
+{
+	for (uint64_t number = 1; number <= SIGNALS; number++) {
+		const struct handler *handler = &sighand->handlers[number - 1];
+		struct kernel_action action = { handler->handler, handler->flags, handler->restorer,
+						handler->mask };
+
+		if (is_handled(handler->handler))
+			sys_4(rt_sigaction, number, &action, 0, 8);
+	}
+}
+
+void signal_alternate_take(struct thread *thread)
+{
+	struct kernel_stack stack;
+
+	if (sys_2(sigaltstack, 0, &stack) || stack.flags & SS_DISABLE)
+		return;
+	thread->alternate.start = stack.start;
+	thread->alternate.size = stack.size;
+	thread->alternate.flags = stack.flags & SS_AUTODISARM;
+}
+
+void signal_alternate_give(const struct thread *thread)
+{
+	struct kernel_stack stack = {
+		.start = thread->alternate.start,
+		.size = thread->alternate.size,
+		.flags = thread->alternate.size ? thread->alternate.flags : SS_DISABLE,
+	};
+
+	sys_2(sigaltstack, &stack, 0);
+}

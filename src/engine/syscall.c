@@ -17,7 +17,6 @@ enum {
 	ARCH_SHSTK_ENABLE = 0x5001,
 	EPERM = 1,
 	EFAULT = 14,
-	ENOSYS = 38,
 	EOPNOTSUPP = 95,
 };
 
@@ -48,6 +47,7 @@ static struct thread *child_prepare(const struct thread *parent, uint64_t flags,
 	child->pc = parent->pc;
 	child->flags = parent->flags;
 	child->gs = parent->gs;
+	child->apart = !(flags & CLONE_THREAD);
 	return child;
 }
 
@@ -73,6 +73,7 @@ static long fork_run(struct thread *thread, long number, long a, long b, long c,
 	if (!result) {
 		engine_lock_word = 0;
 		thread->tid = (uint32_t)sys_0(gettid);
+		thread->apart = 0;
 		threads_only(thread);
 		if (stream_wanted())
 			stream_fork(thread);
@@ -308,7 +309,7 @@ bool syscall_run(struct thread *thread, uint32_t length)
 	case __NR_rt_sigreturn:
 		signal_return(thread);
 	case __NR_rseq:
-		result = -ENOSYS;
+		result = attach_rseq(thread);
 		break;
 	default:
 		result = pass(thread);

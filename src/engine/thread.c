@@ -128,7 +128,7 @@ void thread_targets_clear(struct thread *thread)
 
 /* --- Who is who -------------------------------------------------------------------------------------- */
 
-struct thread *thread_current(void)
+struct thread *thread_find(void)
 {
 	uint32_t tid;
 	struct thread *gs;
@@ -141,7 +141,24 @@ struct thread *thread_current(void)
 	for (struct thread *thread = newest; thread; thread = thread->older)
 		if (thread->tid == tid && !thread->dead)
 			return thread;
-	engine_die("a signal in a thread that is not known");
+	return NULL;
+}
+
+struct sighand *thread_any_handlers(void)
+{
+	for (struct thread *thread = newest; thread; thread = thread->older)
+		if (!thread->dead && thread->sighand)
+			return thread->sighand;
+	return NULL;
+}
+
+struct thread *thread_current(void)
+{
+	struct thread *thread = thread_find();
+
+	if (!thread)
+		engine_die("a signal in a thread that is not known");
+	return thread;
 }
 
 void threads_only(struct thread *thread)

@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/ptrace.h>
@@ -26,10 +27,14 @@
 #include <sys/wait.h>
 
 #include "base/array.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "inject/remote.h"
+
+static const long attached_pause =
+	50000000; /* between two looks at a process that is not our child */
 
 /* A thread that is about to exec. After the exec it has its process's id. */
 struct held {
@@ -40,7 +45,9 @@ struct held {
 struct follow {
 	struct inject *inject;
 	struct engine_shared *shared;
-	pid_t pid;
+	pid_t pid; /* the command; 0: the process was attached to */
+	int process; /* pidfd of what was attached to */
+	uint64_t end; /* when to stop; 0: never */
 	bool ended;
 	ARRAY(struct held) held;
 	struct follow_result result;
@@ -54,6 +61,7 @@ enum { HANDLED_COUNT = sizeof(handled) / sizeof(handled[0]) };
 /* For the handler. */
 static struct engine_shared *volatile bell_memory;
 static volatile sig_atomic_t command_pid;
+static volatile sig_atomic_t stop_wanted;
 
 static void bell_ring(struct engine_shared *shared)
 {
@@ -68,6 +76,8 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 	/* A terminal has signalled the command itself. */
 	if (signal != SIGCHLD && info->si_code != SI_KERNEL && command_pid)
 		kill(command_pid, signal);
+	if (signal != SIGCHLD)
+		stop_wanted = 1;
 	bell_ring(bell_memory);
 	errno = saved;
 }
@@ -78,6 +88,7 @@ static void signals_take(struct follow *follow, struct sigaction old[HANDLED_COU
 
 	bell_memory = follow->shared;
 	command_pid = follow->pid;
+	stop_wanted = 0;
 	for (size_t i = 0; i < HANDLED_COUNT; i++) {
 		sigaction(handled[i], NULL, &old[i]);
 		if (old[i].sa_handler != SIG_IGN || handled[i] == SIGCHLD)
@@ -298,34 +309,76 @@ static void end_serve(struct follow *follow)
 	follow->result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Those that outlive the command go on without us. */
+/* Of a process that is not our child only its end can be seen, and nothing rings then. */
+static void attached_serve(struct follow *follow)
+{
+	struct pollfd event = { .fd = follow->process, .events = POLLIN };
+
+	follow->result.ended = poll(&event, 1, 0) == 1;
+	follow->ended = follow->result.ended || stop_wanted ||
+			(follow->end && clock_monotonic() >= follow->end);
+}
+
+/* Those that outlive the command go on without us. What was attached to is given back, and records until then. */
 static void follow_close(struct follow *follow)
 {
-	__atomic_store_n(&follow->shared->closed, 1, __ATOMIC_SEQ_CST);
+	if (follow->pid)
+		__atomic_store_n(&follow->shared->closed, 1, __ATOMIC_SEQ_CST);
 	requests_serve(follow, true);
 	while (follow->held.count)
 		let_go(follow, &follow->held.items[0]);
 	array_deinit(&follow->held);
 }
 
+static void bell_wait(const struct follow *follow, uint32_t bell)
+{
+	const struct timespec moment = { .tv_nsec = attached_pause };
+
+	syscall(SYS_futex, &follow->shared->bell, FUTEX_WAIT, bell, follow->pid ? NULL : &moment,
+		NULL, 0);
+}
+
+static void serve(struct follow *follow, struct follow_result *ret)
+{
+	struct sigaction old[HANDLED_COUNT];
+
+	signals_take(follow, old);
+	for (;;) {
+		uint32_t bell = __atomic_load_n(&follow->shared->bell, __ATOMIC_SEQ_CST);
+
+		requests_serve(follow, false);
+		held_serve(follow);
+		if (follow->pid)
+			end_serve(follow);
+		else
+			attached_serve(follow);
+		if (follow->ended)
+			break;
+		bell_wait(follow, bell);
+	}
+	follow_close(follow);
+	signals_give(old);
+	*ret = follow->result;
+}
+
 int follow_run(struct inject *inject, pid_t pid, struct follow_result *ret)
 {
 	struct follow follow = { .inject = inject, .shared = inject_shared(inject), .pid = pid };
-	struct sigaction old[HANDLED_COUNT];
 
-	signals_take(&follow, old);
-	for (;;) {
-		uint32_t bell = __atomic_load_n(&follow.shared->bell, __ATOMIC_SEQ_CST);
+	serve(&follow, ret);
+	return 0;
+}
 
-		requests_serve(&follow, false);
-		held_serve(&follow);
-		end_serve(&follow);
-		if (follow.ended)
-			break;
-		syscall(SYS_futex, &follow.shared->bell, FUTEX_WAIT, bell, NULL, NULL, 0);
-	}
-	follow_close(&follow);
-	signals_give(old);
-	*ret = follow.result;
+int follow_attached(struct inject *inject, int process, uint64_t duration,
+		    struct follow_result *ret)
+{
+	struct follow follow = {
+		.inject = inject,
+		.shared = inject_shared(inject),
+		.process = process,
+		.end = duration ? clock_monotonic() + duration : 0,
+	};
+
+	serve(&follow, ret);
 	return 0;
 }

@@ -6,6 +6,7 @@
 
 struct follow_result {
 	int exit_code; /* exit status, or 128 + signal */
+	bool ended; /* attached: it has ended by itself */
 	uint64_t taken; /* programs that were executed and have the engine */
 	uint64_t native[PROGRAM_OBSTACLE_COUNT]; /* those that have not, by why not */
 };
@@ -15,3 +16,10 @@ struct follow_result {
  * terminal it gets by itself.
  */
 int follow_run(struct inject *inject, pid_t pid, struct follow_result *ret);
+
+/*
+ * process is a pidfd of what attach_take() has taken. Until it has ended, or one of these signals has come, or duration
+ * nanoseconds are over (0: never). Then no request is served any more.
+ */
+int follow_attached(struct inject *inject, int process, uint64_t duration,
+		    struct follow_result *ret);

@@ -344,6 +344,8 @@ static int builder_run(struct builder *builder, const struct image_file *engine,
 		err = object_link(builder, &objects[i]);
 	if (!err && !object_find(&objects[0], "engine_entry", &image->entry))
 		err = object_refuse(&objects[0], "it has no engine_entry");
+	if (!err && !object_find(&objects[0], "engine_attach", &image->attach))
+		err = object_refuse(&objects[0], "it has no engine_attach");
 	return err;
 }
 

@@ -29,6 +29,7 @@ struct image {
 	struct image_fix *fixes;
 	size_t fix_count;
 	uint64_t entry; /* offset of engine_entry */
+	uint64_t attach; /* of engine_attach */
 	uint64_t address; /* where the words point to now */
 };
 

@@ -41,6 +41,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "inject/image.h"
+#include "inject/inject_parts.h"
 #include "inject/remote.h"
 #include "wire/stream.h"
 
@@ -229,13 +230,29 @@ uint64_t inject_address(const struct inject *inject)
 	return inject->address;
 }
 
+struct inject_places inject_places(const struct inject *inject)
+{
+	return (struct inject_places){
+		.attach = inject->image->attach,
+		.code_size = inject->image->size,
+		.boot = inject->layout.boot,
+		.shared = inject->layout.shared,
+		.size = inject->layout.size,
+	};
+}
+
+int inject_memory(const struct inject *inject)
+{
+	return inject->memory;
+}
+
 const sigset_t *inject_mask(const struct inject *inject)
 {
 	return &inject->mask;
 }
 
 /* A system call that must not fail, in a process; what: for the message. */
-static int call(struct remote *remote, const char *what, long number, const uint64_t arguments[6],
+int inject_call(struct remote *remote, const char *what, long number, const uint64_t arguments[6],
 		uint64_t *ret)
 {
 	int64_t result = 0;
@@ -264,14 +281,14 @@ static int memory_map(struct remote *remote, uint64_t size, uint64_t wanted, uin
 	uint64_t protection = PROT_READ | PROT_WRITE;
 	uint64_t place;
 	uint64_t arguments[] = { wanted, size, protection, flags | MAP_FIXED_NOREPLACE, ~0ull, 0 };
-	int err = call(remote, "map memory", SYS_mmap, arguments, ret);
+	int err = inject_call(remote, "map memory", SYS_mmap, arguments, ret);
 
 	if (err != -EEXIST)
 		return err;
 	arguments[0] = 0;
 	arguments[1] = size + STREAM_CHUNK;
 	arguments[3] = flags;
-	err = call(remote, "map memory", SYS_mmap, arguments, &place);
+	err = inject_call(remote, "map memory", SYS_mmap, arguments, &place);
 	if (err)
 		return err;
 	*ret = round_up(place);
@@ -338,10 +355,11 @@ static int parcel_receive(struct remote *remote, uint64_t at, int socket, int *r
 	parcel.message = message;
 	err = remote_write(remote->tid, at, &parcel, sizeof(parcel));
 	if (!err)
-		err = call(remote, "receive shared memory", SYS_recvmsg,
-			   (uint64_t[6]){ (uint64_t)socket, at + offsetof(struct parcel, message),
-					  MSG_CMSG_CLOEXEC | MSG_DONTWAIT },
-			   NULL);
+		err = inject_call(remote, "receive shared memory", SYS_recvmsg,
+				  (uint64_t[6]){ (uint64_t)socket,
+						 at + offsetof(struct parcel, message),
+						 MSG_CMSG_CLOEXEC | MSG_DONTWAIT },
+				  NULL);
 	err = err ? err : remote_read(remote->tid, at, &parcel, sizeof(parcel));
 	if (!err)
 		memcpy(ret, parcel.control + CMSG_LEN(0), sizeof(int));
@@ -350,7 +368,7 @@ static int parcel_receive(struct remote *remote, uint64_t at, int socket, int *r
 
 static int file_close(struct remote *remote, int fd)
 {
-	return call(remote, "close a file", SYS_close, (uint64_t[6]){ (uint64_t)fd }, NULL);
+	return inject_call(remote, "close a file", SYS_close, (uint64_t[6]){ (uint64_t)fd }, NULL);
 }
 
 /* The process gets a descriptor of our shared memory. It need not be allowed to do so by itself, nor see our pid. */
@@ -358,8 +376,8 @@ static int shared_pass(struct remote *remote, const struct inject *inject, uint6
 {
 	int pair[2] = { -1, -1 }, fd = -1, err, closed;
 
-	err = call(remote, "open a pair of sockets", SYS_socketpair,
-		   (uint64_t[6]){ AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, at }, NULL);
+	err = inject_call(remote, "open a pair of sockets", SYS_socketpair,
+			  (uint64_t[6]){ AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, at }, NULL);
 	err = err ? err : remote_read(remote->tid, at, pair, sizeof(pair));
 	if (err)
 		return err;
@@ -380,11 +398,11 @@ static int shared_map(struct remote *remote, const struct inject *inject, uint64
 
 	if (err)
 		return err;
-	err = call(remote, "map the memory it is to share with us", SYS_mmap,
-		   (uint64_t[6]){ address + inject->layout.shared, inject->shared_size,
-				  PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE,
-				  (uint64_t)fd, 0 },
-		   NULL);
+	err = inject_call(remote, "map the memory it is to share with us", SYS_mmap,
+			  (uint64_t[6]){ address + inject->layout.shared, inject->shared_size,
+					 PROT_READ | PROT_WRITE,
+					 MAP_SHARED | MAP_FIXED | MAP_NORESERVE, (uint64_t)fd, 0 },
+			  NULL);
 	closed = file_close(remote, fd);
 	return err ? err : closed;
 }
@@ -394,8 +412,8 @@ static int pages_protect(struct remote *remote, uint64_t address, uint64_t size,
 {
 	if (protection == (PROT_READ | PROT_WRITE))
 		return 0;
-	return call(remote, "protect memory", SYS_mprotect,
-		    (uint64_t[6]){ address, size, protection }, NULL);
+	return inject_call(remote, "protect memory", SYS_mprotect,
+			   (uint64_t[6]){ address, size, protection }, NULL);
 }
 
 static int image_protect(struct remote *remote, const struct image *image)
@@ -413,7 +431,7 @@ static int image_protect(struct remote *remote, const struct image *image)
 	return err;
 }
 
-static struct engine_registers registers_convert(const struct user_regs_struct *from)
+struct engine_registers inject_registers(const struct user_regs_struct *from)
 {
 	return (struct engine_registers){
 		.general = { from->rax, from->rcx, from->rdx, from->rbx, from->rsp, from->rbp,
@@ -439,7 +457,7 @@ static int boot_write(struct remote *remote, const struct inject *inject, uint64
 		.flags = inject->flags,
 		.cache_bytes = inject->cache_bytes,
 		.session = inject->session,
-		.registers = registers_convert(&remote->registers),
+		.registers = inject_registers(&remote->registers),
 		.shared_size = inject->shared_size,
 	};
 
@@ -473,22 +491,41 @@ static int engine_go(struct remote *remote, const struct inject *inject, uint64_
 	return remote_release(remote, &registers);
 }
 
+int inject_install(struct inject *inject, struct remote *remote, uint64_t *ret_address)
+{
+	uint64_t address = 0;
+	int err = memory_map(remote, inject->layout.size, inject->address, &address);
+
+	if (err)
+		return err;
+	err = engine_install(remote, inject, address);
+	if (err)
+		inject_remove(inject, remote, address);
+	else
+		*ret_address = address;
+	return err;
+}
+
+void inject_remove(const struct inject *inject, struct remote *remote, uint64_t address)
+{
+	memory_unmap(remote, inject->layout.size, address);
+}
+
 static int process_take(struct remote *remote, struct inject *inject)
 {
 	uint64_t address = 0;
 	int err = remote_init(remote);
 
-	err = err ? err : memory_map(remote, inject->layout.size, inject->address, &address);
+	err = err ? err : inject_install(inject, remote, &address);
 	if (err)
 		return err;
-	err = engine_install(remote, inject, address);
-	err = err ? err : engine_go(remote, inject, address);
+	err = engine_go(remote, inject, address);
 	if (err)
-		memory_unmap(remote, inject->layout.size, address);
+		inject_remove(inject, remote, address);
 	return err;
 }
 
-static int filters_check(const struct inject *inject, struct remote *remote)
+int inject_filters_check(const struct inject *inject, struct remote *remote)
 {
 	struct program_user user;
 	int err = program_user_get(remote->tid, &user);
@@ -506,7 +543,7 @@ static int take(struct inject *inject, struct remote *remote)
 	int err;
 
 	ptrace(PTRACE_SETOPTIONS, remote->tid, NULL, held_options | PTRACE_O_EXITKILL);
-	err = filters_check(inject, remote);
+	err = inject_filters_check(inject, remote);
 	return err ? err : process_take(remote, inject);
 }
 
@@ -611,7 +648,7 @@ static int command_check(const char *name)
 }
 
 /* After the fork, so that the child is not concerned, and before it can do anything by which somebody sees that it runs. */
-static void signals_block(void)
+void inject_signals_block(void)
 {
 	sigset_t set;
 
@@ -631,7 +668,7 @@ int inject_start(struct inject *inject, char *const *argv, pid_t *ret)
 	err = err ? err : child_start(argv, &pid, &go, &failure);
 	if (err)
 		return err;
-	signals_block();
+	inject_signals_block();
 	err = child_release(inject, pid, argv[0], go, failure);
 	if (err) {
 		sigprocmask(SIG_SETMASK, &inject->mask, NULL);

@@ -43,6 +43,7 @@ uint64_t inject_address(const struct inject *inject);
 	X(SIGHUP)                                                                                  \
 	X(SIGQUIT)
 
+void inject_signals_block(void);
 /* As the caller had it when it called inject_create(). */
 const sigset_t *inject_mask(const struct inject *inject);
 

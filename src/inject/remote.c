@@ -137,7 +137,7 @@ static uint64_t vdso_syscall_offset(void)
 	return 0;
 }
 
-static int syscall_find(struct remote *remote)
+static int syscall_find(struct remote *remote, bool may_not_be_secure)
 {
 	uint64_t vdso, offset = vdso_syscall_offset();
 	bool secure;
@@ -145,7 +145,7 @@ static int syscall_find(struct remote *remote)
 
 	if (err)
 		return err;
-	if (secure) {
+	if (secure && may_not_be_secure) {
 		remote->obstacle = PROGRAM_PRIVILEGED;
 		return err_set(-EPERM, "process %d has changed its user, group or capabilities",
 			       (int)remote->tid);
@@ -157,7 +157,7 @@ static int syscall_find(struct remote *remote)
 	return 0;
 }
 
-static int registers_get(struct remote *remote)
+int remote_registers_get(struct remote *remote)
 {
 	struct iovec area = { &remote->registers, sizeof(remote->registers) };
 
@@ -171,7 +171,7 @@ static int registers_get(struct remote *remote)
 	return 0;
 }
 
-static int registers_set(const struct remote *remote, const struct user_regs_struct *registers)
+int remote_registers_set(const struct remote *remote, const struct user_regs_struct *registers)
 {
 	struct iovec area = { (void *)(uintptr_t)registers, sizeof(*registers) };
 
@@ -180,19 +180,33 @@ static int registers_set(const struct remote *remote, const struct user_regs_str
 		       : 0;
 }
 
-int remote_init(struct remote *remote)
+/* In a call with a mask of its own, such as ppoll(), what is shown and set is the mask before the call. */
+static int signals_block(struct remote *remote)
 {
 	uint64_t all = ~0ull;
-	int err;
 
 	if (ptrace(PTRACE_GETSIGMASK, remote->tid, (void *)MASK_SIZE, &remote->mask))
 		return remote_gone(remote);
 	remote->blocked = true;
-	if (ptrace(PTRACE_SETSIGMASK, remote->tid, (void *)MASK_SIZE, &all))
-		return remote_gone(remote);
-	err = remote_step(remote);
-	err = err ? err : registers_get(remote);
-	return err ? err : syscall_find(remote);
+	return ptrace(PTRACE_SETSIGMASK, remote->tid, (void *)MASK_SIZE, &all) ? remote_gone(remote)
+									       : 0;
+}
+
+int remote_init(struct remote *remote)
+{
+	int err = signals_block(remote);
+
+	err = err ? err : remote_step(remote);
+	err = err ? err : remote_registers_get(remote);
+	return err ? err : syscall_find(remote, true);
+}
+
+int remote_init_running(struct remote *remote)
+{
+	int err = remote_registers_get(remote);
+
+	err = err ? err : syscall_find(remote, false);
+	return err ? err : signals_block(remote);
 }
 
 int remote_call(struct remote *remote, long number, const uint64_t arguments[6], int64_t *ret)
@@ -209,7 +223,7 @@ int remote_call(struct remote *remote, long number, const uint64_t arguments[6],
 	registers.r10 = arguments[3];
 	registers.r8 = arguments[4];
 	registers.r9 = arguments[5];
-	err = registers_set(remote, &registers);
+	err = remote_registers_set(remote, &registers);
 	err = err ? err : remote_step(remote);
 	err = err ? err : remote_step(remote);
 	if (err)
@@ -225,7 +239,8 @@ int remote_read(pid_t pid, uint64_t address, void *data, size_t size)
 
 	if (process_vm_readv(pid, &here, 1, &there, 1, 0) == (ssize_t)size)
 		return 0;
-	return err_set(-EFAULT, "cannot read memory of process %d at %#llx: %s", (int)pid,
+	return err_set(errno == ESRCH ? -ESRCH : -EFAULT,
+		       "cannot read memory of process %d at %#llx: %s", (int)pid,
 		       (unsigned long long)address, strerror(errno));
 }
 
@@ -235,13 +250,14 @@ int remote_write(pid_t pid, uint64_t address, const void *data, size_t size)
 
 	if (process_vm_writev(pid, &here, 1, &there, 1, 0) == (ssize_t)size)
 		return 0;
-	return err_set(-EFAULT, "cannot write memory of process %d at %#llx: %s", (int)pid,
+	return err_set(errno == ESRCH ? -ESRCH : -EFAULT,
+		       "cannot write memory of process %d at %#llx: %s", (int)pid,
 		       (unsigned long long)address, strerror(errno));
 }
 
 int remote_release(struct remote *remote, const struct user_regs_struct *registers)
 {
-	int err = registers_set(remote, registers);
+	int err = remote_registers_set(remote, registers);
 
 	if (!err && (ptrace(PTRACE_SETSIGMASK, remote->tid, (void *)MASK_SIZE, &remote->mask) ||
 		     ptrace(PTRACE_DETACH, remote->tid, NULL, (long)remote->stop)))
@@ -253,7 +269,7 @@ void remote_abandon(struct remote *remote)
 {
 	/* Without a place for system calls none was made: the registers are untouched, perhaps not even known. */
 	if (remote->syscall)
-		registers_set(remote, &remote->registers);
+		remote_registers_set(remote, &remote->registers);
 	if (remote->blocked)
 		ptrace(PTRACE_SETSIGMASK, remote->tid, (void *)MASK_SIZE, &remote->mask);
 	ptrace(PTRACE_DETACH, remote->tid, NULL, (long)remote->stop);

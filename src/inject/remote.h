@@ -40,6 +40,10 @@ void remote_resume(pid_t tid, int status);
 
 /* remote->tid is at PTRACE_EVENT_EXEC: goes to the end of the exec, before the first instruction. */
 int remote_init(struct remote *remote);
+/* remote->tid is stopped anywhere in its program: all signals are blocked, nothing else is changed. */
+int remote_init_running(struct remote *remote);
+int remote_registers_get(struct remote *remote);
+int remote_registers_set(const struct remote *remote, const struct user_regs_struct *registers);
 /* The result as the kernel gives it, -errno for an error, in *ret. */
 int remote_call(struct remote *remote, long number, const uint64_t arguments[6], int64_t *ret);
 int remote_read(pid_t pid, uint64_t address, void *data, size_t size);

@@ -41,6 +41,15 @@ struct engine_registers {
 	wire_u64 gs_base;
 };
 
+/* Places in the engine's code and data, for whoever stops a thread of it. */
+struct engine_places {
+	wire_u64 resume_start, resume_end; /* here all registers of the program are in its thread */
+	wire_u64 call_start; /* the program's system call: from here to call_insn it is yet to be done */
+	wire_u64 call_insn, call_done;
+	wire_u64 release; /* where a stopped thread is sent: rdi points to its struct engine_parked */
+	wire_u64 mappings; /* struct engine_mappings */
+};
+
 struct engine_boot {
 	wire_u64 version; /* ENGINE_BOOT_VERSION */
 	wire_u64 image_start,
@@ -54,6 +63,46 @@ struct engine_boot {
 	struct engine_registers registers; /* where the program goes on */
 	wire_u64 shared_size; /* ENGINE_SHARED_SIZE, or more: then tools record (wire/stream.h) */
 	wire_u64 cache_bytes; /* limit of the code cache; 0: the engine's own */
+	wire_u64 starts,
+		starts_size; /* of a running process: struct engine_start and a stack for each thread */
+	wire_u64 leaving; /* set by the host. 1: every thread hands itself back; 2: of other processes, too */
+	struct engine_places places; /* filled in by the engine before it does anything else */
+};
+
+/*
+ * A thread of a running process, at engine_attach with rdi pointing to struct engine_boot, rsi to this, which lies above its
+ * stack. All signals are blocked.
+ */
+struct engine_start {
+	struct engine_registers registers;
+	wire_u64 mask; /* the program's signal mask */
+	wire_u64 rseq; /* what it has registered: address, 0 none */
+	wire_u32 rseq_size, rseq_signature;
+};
+
+enum {
+	ENGINE_START_SIZE = 64 * 1024, /* of a stack with what it begins with */
+	ENGINE_PARKED_SIZE = 64 * 1024,
+	ENGINE_MAPPINGS = 4096,
+};
+
+/*
+ * A thread leaves. It puts down here what the program's registers and mask are, and parks: it makes the system call -1 with
+ * rdi the session and rsi the address of this, again and again. The host, attached, sets the registers and that is all.
+ */
+struct engine_parked {
+	struct engine_registers registers;
+	wire_u64 mask;
+	wire_u32 again; /* not now: the registers are as they were when it was sent */
+	wire_u32 finish; /* set by the host in the last thread: gives the program its handlers back, clears this */
+};
+
+/* Memory of the engine besides what the host has mapped. */
+struct engine_mappings {
+	wire_u64 count;
+	struct engine_mapping {
+		wire_u64 start, size;
+	} items[ENGINE_MAPPINGS];
 };
 
 /* Columns: name, text, what a person reads. */
@@ -139,5 +188,5 @@ struct engine_shared {
 };
 
 _Static_assert(sizeof(struct engine_request) == 64, "wire");
-_Static_assert(sizeof(struct engine_boot) == 9 * 8 + 20 * 8 + 2 * 8, "read by assembly");
+_Static_assert(sizeof(struct engine_boot) == 9 * 8 + 20 * 8 + 12 * 8, "read by assembly");
 _Static_assert(sizeof(struct engine_shared) == 64 + 64 * ENGINE_REQUESTS, "wire");

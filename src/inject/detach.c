@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The way out. Every process that has our shared memory mapped has the engine: what was attached to, and what it has forked.
+ *
+ * In each the host sets `leaving` and attaches to all threads. Where a thread has stopped says what it needs:
+ *
+ *	in the program's system call	the call is called off and will be done again, by the program itself
+ *	elsewhere in the engine		nothing: it comes to attach_check() by itself and parks
+ *	in the cache, or native		it is sent to engine_release() on memory that it maps for that, and parks
+ *
+ * A parked thread has put down what the program's registers are (struct engine_parked). When all have parked, one of them
+ * restores the handlers of the process; then all get their registers and masks, the engine is unmapped, and they are let go.
+ *
+ * 1. No thread runs the program's own code before the handlers are the program's own again.
+ * 2. Memory is unmapped when no thread is in it and no other process shares it.
+ * 3. Whoever cannot be given back goes on in the engine: `leaving` is taken back.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <linux/kcmp.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "inject/attach.h"
+#include "inject/inject_parts.h"
+#include "inject/threads.h"
+
+enum {
+	MASK_SIZE = 8,
+	FLAGS_INITIAL = 0x202,
+	CALL_OFF = 0x7fffffff, /* what the engine takes for "to be done again" */
+	SYSCALL_STOP = SIGTRAP | 0x80,
+};
+
+static const uint64_t patience = 20000000000;
+static const uint64_t share_patience = 2000000000; /* for a vfork to end */
+static const long scan_pause = 5000000;
+
+/* A process that has the engine. */
+struct guest {
+	pid_t pid;
+	uint64_t address; /* of the engine */
+	uint64_t boot_address;
+	struct engine_boot boot;
+	struct inject_places places;
+	uint64_t session;
+};
+
+static void folder_close(DIR **folder)
+{
+	if (*folder)
+		closedir(*folder);
+}
+
+/* --- Threads ------------------------------------------------------------------------------------------------ */
+
+static bool is_within(uint64_t at, uint64_t start, uint64_t end)
+{
+	return at >= start && at < end;
+}
+
+/* It has not been begun, or is to be done again. */
+static bool is_in_call(const struct guest *guest, const struct user_regs_struct *registers)
+{
+	const struct engine_places *places = &guest->boot.places;
+
+	return is_within(registers->rip, places->call_start, places->call_insn + 1) ||
+	       (registers->rip == places->call_done && task_is_interrupted(registers));
+}
+
+/* rax of the program is the first word of its thread, to which gs points. */
+static int call_off(struct threads *threads, struct task *task)
+{
+	const struct guest *guest = threads->context;
+	struct user_regs_struct registers = task->remote.registers;
+	bool interrupted = task_is_interrupted(&registers);
+	uint64_t number = interrupted ? task_again_number(&registers) : registers.rax;
+	int err = 0;
+
+	if (interrupted || registers.rip == guest->boot.places.call_insn)
+		err = remote_write(threads->pid, registers.gs_base, &number, sizeof(number));
+	/* The mask that such a call may have is not valid any more. */
+	ptrace(PTRACE_GETSIGMASK, task->tid, (void *)MASK_SIZE, &task->remote.mask);
+	ptrace(PTRACE_SETSIGMASK, task->tid, (void *)MASK_SIZE, &task->remote.mask);
+	registers.rax = CALL_OFF;
+	registers.rip = guest->boot.places.call_done;
+	registers.orig_rax = ~0ull;
+	err = err ? err : remote_registers_set(&task->remote, &registers);
+	if (!err)
+		task_resume(threads, task, 0);
+	return err;
+}
+
+static int area_map(struct task *task)
+{
+	if (task->area)
+		return 0;
+	return inject_call(&task->remote, "map memory", SYS_mmap,
+			   (uint64_t[6]){ 0, ENGINE_PARKED_SIZE, PROT_READ | PROT_WRITE,
+					  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, ~0ull },
+			   &task->area);
+}
+
+static int task_send(struct threads *threads, struct task *task)
+{
+	const struct guest *guest = threads->context;
+	uint64_t at;
+	struct user_regs_struct registers;
+	int err = remote_init_running(&task->remote);
+
+	if (err)
+		return err;
+	task_settle(&task->remote.registers);
+	registers = task->remote.registers;
+	err = area_map(task);
+	at = task->area + ENGINE_PARKED_SIZE - sizeof(task->parked);
+	task->parked = (struct engine_parked){ .registers = inject_registers(&registers),
+					       .mask = task->remote.mask };
+	err = err ? err : remote_write(threads->pid, at, &task->parked, sizeof(task->parked));
+	registers.rip = guest->boot.places.release;
+	registers.rdi = at;
+	registers.rsp = (at & ~15ull) - 8;
+	registers.rbp = 0;
+	registers.eflags = FLAGS_INITIAL;
+	err = err ? err : remote_registers_set(&task->remote, &registers);
+	if (!err)
+		task_resume(threads, task, 0);
+	return err;
+}
+
+static int task_interrupted(struct threads *threads, struct task *task)
+{
+	const struct guest *guest = threads->context;
+	const struct user_regs_struct *registers = &task->remote.registers;
+	const struct engine_places *places = &guest->boot.places;
+	struct remote now = { .tid = task->tid };
+	int err = remote_registers_get(&now);
+
+	if (err)
+		return err;
+	/* On its way to park: what it was stopped with before must be kept. */
+	if (task->remote.blocked) {
+		task_resume(threads, task, 0);
+		return 0;
+	}
+	task->remote.registers = now.registers;
+	if (task_has_signal(threads->pid, task->tid))
+		task_resume(threads, task, 0);
+	else if (is_in_call(guest, registers))
+		return call_off(threads, task);
+	else if (is_within(registers->rip, guest->address,
+			   guest->address + guest->places.code_size) &&
+		 !is_within(registers->rip, places->resume_start, places->resume_end))
+		task_resume(threads, task, 0);
+	else
+		return task_send(threads, task);
+	return 0;
+}
+
+/* Where it was sent from, nobody knows what the program's registers are: it goes on from there, for a moment. */
+static int task_return(struct threads *threads, struct task *task)
+{
+	int err = remote_registers_set(&task->remote, &task->remote.registers);
+
+	ptrace(PTRACE_SETSIGMASK, task->tid, (void *)MASK_SIZE, &task->remote.mask);
+	task->remote.blocked = false;
+	if (!err)
+		task_resume(threads, task, 0);
+	return err;
+}
+
+/* At the entry of the call that says so; at its exit registers can be set. */
+static int task_parked(struct threads *threads, struct task *task,
+		       const struct user_regs_struct *registers)
+{
+	int status = 0, err;
+
+	task->parked_at = registers->rsi;
+	err = remote_read(threads->pid, task->parked_at, &task->parked, sizeof(task->parked));
+	if (err)
+		return err;
+	do {
+		if (ptrace(PTRACE_SYSCALL, task->tid, NULL, NULL) ||
+		    remote_look(task->tid, true, &status) != REMOTE_STOPPED)
+			return err_set(-ESRCH, "process %d has ended", (int)threads->pid);
+		remote_see(task->tid);
+	} while (status >> 16 || WSTOPSIG(status) != SYSCALL_STOP);
+	if (task->parked.again)
+		return task_return(threads, task);
+	task->done = true;
+	return 0;
+}
+
+static int task_stopped(struct threads *threads, struct task *task, int status)
+{
+	const struct guest *guest = threads->context;
+	struct remote now = { .tid = task->tid };
+	int err;
+
+	if (status >> 16)
+		return task_interrupted(threads, task);
+	err = remote_registers_get(&now);
+	if (err)
+		return err;
+	if (now.registers.orig_rax == ~0ull && now.registers.rdi == guest->session)
+		return task_parked(threads, task, &now.registers);
+	task_resume(threads, task, 0);
+	return 0;
+}
+
+/* --- Leaving -------------------------------------------------------------------------------------------------- */
+
+static struct user_regs_struct registers_make(const struct user_regs_struct *now,
+					      const struct engine_registers *from)
+{
+	struct user_regs_struct to = *now; /* segments, and the base of fs */
+	const wire_u64 *general = from->general;
+
+	to.rax = general[0];
+	to.rcx = general[1];
+	to.rdx = general[2];
+	to.rbx = general[3];
+	to.rsp = general[4];
+	to.rbp = general[5];
+	to.rsi = general[6];
+	to.rdi = general[7];
+	to.r8 = general[8];
+	to.r9 = general[9];
+	to.r10 = general[10];
+	to.r11 = general[11];
+	to.r12 = general[12];
+	to.r13 = general[13];
+	to.r14 = general[14];
+	to.r15 = general[15];
+	to.rip = from->rip;
+	to.eflags = from->rflags;
+	to.gs_base = from->gs_base;
+	to.orig_rax = ~0ull;
+	return to;
+}
+
+static int task_restore(struct task *task)
+{
+	int err = remote_registers_get(&task->remote);
+
+	if (err)
+		return err;
+	task->remote.registers = registers_make(&task->remote.registers, &task->parked.registers);
+	task->remote.mask = task->parked.mask;
+	err = remote_registers_set(&task->remote, &task->remote.registers);
+	if (!err)
+		ptrace(PTRACE_SETSIGMASK, task->tid, (void *)MASK_SIZE, &task->remote.mask);
+	return err;
+}
+
+/* The last thread gives the process its handlers back and parks again. */
+static int handlers_restore(struct threads *threads, struct task *last)
+{
+	const uint32_t finish = 1;
+	uint64_t end = clock_monotonic() + patience;
+	int err = remote_write(threads->pid,
+			       last->parked_at + offsetof(struct engine_parked, finish), &finish,
+			       sizeof(finish));
+
+	last->done = false;
+	task_resume(threads, last, 0);
+	while (!err && !last->done && clock_monotonic() < end) {
+		int status = 0;
+
+		if (remote_look(last->tid, true, &status) != REMOTE_STOPPED)
+			return err_set(-ESRCH, "process %d has ended", (int)threads->pid);
+		remote_see(last->tid);
+		if (status >> 16 == 0 && WSTOPSIG(status) == SYSCALL_STOP)
+			err = task_stopped(threads, last, status);
+		else
+			task_resume(threads, last, 0);
+	}
+	return err;
+}
+
+static void unmap(struct remote *remote, uint64_t start, uint64_t size)
+{
+	int64_t ignored;
+
+	remote_call(remote, SYS_munmap, (uint64_t[6]){ start, size }, &ignored);
+}
+
+static int engine_unmap(const struct guest *guest, struct threads *threads, struct remote *remote)
+{
+	AUTO(free_ptr) struct engine_mappings *mappings = mem_zalloc(sizeof(*mappings));
+	int err = remote_read(guest->pid, guest->boot.places.mappings, mappings, sizeof(*mappings));
+
+	if (err)
+		return err;
+	for (size_t i = 0; i < mappings->count && i < ENGINE_MAPPINGS; i++)
+		unmap(remote, mappings->items[i].start, mappings->items[i].size);
+	array_each(&threads->tasks, task)
+		if (task->area)
+			unmap(remote, task->area, ENGINE_PARKED_SIZE);
+	unmap(remote, guest->address, guest->places.size);
+	return 0;
+}
+
+/* Whether another process has the same memory. */
+static bool is_shared(const struct guest *guest)
+{
+	AUTO(folder_close) DIR *folder = opendir("/proc");
+	struct dirent *entry;
+	pid_t pid;
+
+	while (folder && (entry = readdir(folder))) {
+		pid = (pid_t)strtoul(entry->d_name, NULL, 10);
+		if (pid > 0 && pid != guest->pid &&
+		    !syscall(SYS_kcmp, guest->pid, pid, KCMP_VM, 0, 0))
+			return true;
+	}
+	return false;
+}
+
+static int threads_leave(struct guest *guest, struct threads *threads)
+{
+	struct task *last = &threads->tasks.items[threads->tasks.count - 1];
+	int err = handlers_restore(threads, last);
+
+	array_each(&threads->tasks, task)
+		err = err ? err : task_restore(task);
+	if (err || is_shared(guest))
+		return err;
+	err = remote_init_running(&last->remote);
+	err = err ? err : engine_unmap(guest, threads, &last->remote);
+	last->remote.mask = last->parked.mask;
+	return err ? err : task_restore(last);
+}
+
+static int leaving_set(struct guest *guest, uint64_t leaving)
+{
+	return remote_write(guest->pid, guest->boot_address + offsetof(struct engine_boot, leaving),
+			    &leaving, sizeof(leaving));
+}
+
+/* The engine says where what is as soon as it runs. */
+static int boot_read(struct guest *guest)
+{
+	const struct timespec moment = { .tv_nsec = scan_pause };
+	uint64_t end = clock_monotonic() + patience;
+	int err;
+
+	do {
+		err = remote_read(guest->pid, guest->boot_address, &guest->boot,
+				  sizeof(guest->boot));
+		if (!err && guest->boot.session != guest->session)
+			err = err_set(-ESRCH, "process %d is none of ours", (int)guest->pid);
+		if (err || guest->boot.places.release)
+			return err;
+		nanosleep(&moment, NULL);
+	} while (clock_monotonic() < end);
+	return err_set(-ETIMEDOUT, "the engine in process %d does not begin", (int)guest->pid);
+}
+
+static int guest_release(struct guest *guest, uint64_t leaving)
+{
+	struct threads threads = { .pid = guest->pid, .request = PTRACE_SYSCALL, .context = guest };
+	int err = boot_read(guest);
+
+	err = err ? err : leaving_set(guest, leaving);
+	if (err)
+		return err;
+	err = threads_collect(&threads, task_stopped);
+	if (!err)
+		err = threads_leave(guest, &threads);
+	else if (err != -ESRCH)
+		leaving_set(guest, 0);
+	threads_deinit(&threads);
+	return err;
+}
+
+/* --- Processes ------------------------------------------------------------------------------------------------- */
+
+/* Where a process has our shared memory; threads have parts of it a second time. */
+static bool shared_find(pid_t pid, const struct stat *memory, uint64_t *ret)
+{
+	AUTO(free_ptr) char *path = mem_printf("/proc/%d/maps", (int)pid);
+	AUTO(close_file) FILE *file = fopen(path, "re");
+	char line[512];
+	unsigned long start, offset, inode;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%lx-%*x %*s %lx %*x:%*x %lu", &start, &offset, &inode) != 3 ||
+		    offset || inode != memory->st_ino || !strstr(line, "/memfd:assay "))
+			continue;
+		*ret = start;
+		return true;
+	}
+	return false;
+}
+
+struct guests {
+	struct guest *items;
+	size_t count;
+	size_t capacity;
+};
+
+static int guests_find(const struct inject *inject, struct guests *guests)
+{
+	AUTO(folder_close) DIR *folder = opendir("/proc");
+	const struct inject_places places = inject_places(inject);
+	struct dirent *entry;
+	struct stat memory;
+	uint64_t shared;
+
+	guests->count = 0;
+	if (!folder || fstat(inject_memory(inject), &memory))
+		return err_set(-errno, "cannot look for processes: %s", strerror(errno));
+	while ((entry = readdir(folder))) {
+		pid_t pid = (pid_t)strtoul(entry->d_name, NULL, 10);
+
+		if (pid <= 0 || pid == getpid() || !shared_find(pid, &memory, &shared))
+			continue;
+		*array_push(guests) = (struct guest){
+			.pid = pid,
+			.address = shared - places.shared,
+			.boot_address = shared - places.shared + places.boot,
+			.places = places,
+			.session = inject_session(inject),
+		};
+	}
+	return 0;
+}
+
+/* A child that still has its parent's memory, which waits for that to end (vfork). */
+static bool is_borrower(const struct guest *guest)
+{
+	pid_t parent = (pid_t)task_status(guest->pid, guest->pid, "PPid", 10);
+
+	return parent > 0 && !syscall(SYS_kcmp, guest->pid, parent, KCMP_VM, 0, 0);
+}
+
+/* One round. Those that borrow memory give it back by themselves, or there has been time enough. */
+static int guests_release(const struct inject *inject, struct guests *guests, bool late)
+{
+	int err = guests_find(inject, guests), first = 0;
+
+	for (size_t i = 0; i < guests->count && !err; i++) {
+		int failed;
+
+		if (!late && is_borrower(&guests->items[i]))
+			continue;
+		failed = guest_release(&guests->items[i], late ? 2 : 1);
+		if (failed && failed != -ESRCH && failed != -EAGAIN && !first)
+			first = failed;
+	}
+	return err ? err : first;
+}
+
+int attach_give_back(struct inject *inject)
+{
+	const struct timespec moment = { .tv_nsec = scan_pause };
+	struct guests guests = {};
+	uint64_t start = clock_monotonic();
+	bool late;
+	int err;
+
+	do {
+		late = clock_monotonic() - start > share_patience;
+		err = guests_release(inject, &guests, late);
+		if (!err && guests.count)
+			nanosleep(&moment, NULL);
+	} while (!err && guests.count && !late);
+	__atomic_store_n(&inject_shared(inject)->closed, 1, __ATOMIC_SEQ_CST);
+	array_deinit(&guests);
+	return err;
+}
