@@ -191,18 +191,6 @@ static int request_parse(struct request *request, int argc, char **argv)
 	return 0;
 }
 
-static void counts_say(const struct engine_shared *shared)
-{
-	static const char *const texts[] = {
-#define X(name, text) text,
-		ENGINE_COUNTS(X)
-#undef X
-	};
-
-	for (size_t i = 0; i < ENGINE_COUNTS_END; i++)
-		log_debug("%u %s", shared->counts[i], texts[i]);
-}
-
 /* Columns: word, what a person reads, how often. */
 struct outside {
 	const char *reason;
@@ -232,12 +220,26 @@ static void outside_collect(const struct follow_result *result, const struct eng
 					  .count = result->native[i] };
 }
 
-static int summary_write(const char *path, const struct follow_result *result,
+static json_t *totals_make(const struct follow_result *result, const struct engine_shared *shared)
+{
+	static const char *const words[] = {
+#define X(name, word, text) word,
+		ENGINE_COUNTS(X)
+#undef X
+	};
+	json_t *totals = json_pack("{s:I}", "taken", (json_int_t)result->taken);
+
+	for (size_t i = 0; i < ENGINE_COUNTS_END; i++)
+		json_object_set_new(totals, words[i], json_integer(shared->counts[i]));
+	return totals;
+}
+
+static int summary_write(const char *path, json_t *totals,
 			 const struct outside outside[OUTSIDE_COUNT])
 {
 	json_t *rows = json_array();
-	json_t *envelope = json_pack("{s:i, s:s, s:{s:I}, s:o}", "assay", 1, "view", "trace",
-				     "totals", "taken", (json_int_t)result->taken, "rows", rows);
+	json_t *envelope = json_pack("{s:i, s:s, s:o, s:o}", "assay", 1, "view", "trace", "totals",
+				     totals, "rows", rows);
 	int err;
 
 	for (size_t i = 0; i < OUTSIDE_COUNT; i++)
@@ -248,6 +250,18 @@ static int summary_write(const char *path, const struct follow_result *result,
 	err = json_dump_file(envelope, path, JSON_INDENT(1));
 	json_decref(envelope);
 	return err ? err_set(-EIO, "cannot write the summary %s", path) : 0;
+}
+
+static void counts_say(const struct engine_shared *shared)
+{
+	static const char *const texts[] = {
+#define X(name, word, text) text,
+		ENGINE_COUNTS(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < ENGINE_COUNTS_END; i++)
+		log_debug("%u %s", shared->counts[i], texts[i]);
 }
 
 static int summary_give(const struct request *request, const struct inject *inject,
@@ -262,7 +276,10 @@ static int summary_give(const struct request *request, const struct inject *inje
 			log_info("%s: %llu %s",
 				 i < ENGINE_LEAVES_END ? "left the engine" : "left alone",
 				 (unsigned long long)outside[i].count, outside[i].text);
-	return request->summary ? summary_write(request->summary, result, outside) : 0;
+	counts_say(inject_shared(inject));
+	return request->summary ? summary_write(request->summary,
+						totals_make(result, inject_shared(inject)), outside)
+				: 0;
 }
 
 /* The command runs: whatever fails now, it is followed to its end. */
@@ -277,7 +294,6 @@ static int command_follow(const struct request *request, struct inject *inject,
 	follow_run(inject, pid, &result);
 	if (summary_give(request, inject, &result))
 		log_error("%s", err_text());
-	counts_say(inject_shared(inject));
 	if (!err && (err = recording_finish(&request->recording, session)))
 		log_error("%s", err_text());
 	return err && result.exit_code == 0 ? EXIT_FAILED : result.exit_code;

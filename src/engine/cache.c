@@ -10,7 +10,7 @@
  * Eviction. When a new arena would exceed the limit, the oldest one is given up, or before that one whose code is mostly
  * closed. Its fragments are closed: nothing leads to them any more, but a thread may still be in one. It leaves at the next exit
  * at the latest, which leads to the engine or to a fragment that is not closed. The arena is unmapped when every thread
- * has gone from the engine to the cache since (thread->entered). A thread that stays in the cache on its own is made to come:
+ * has gone from the engine to the cache since (thread->entered). A thread that stays in the cache for long is made to come:
  * all links are taken back (links_cut).
  *
  *	new arena needed	arena_new -> arenas_reclaim, arena_evict
@@ -40,13 +40,15 @@ enum {
 	EXIT_BITS = 18, /* of an exit's number: which of its arena */
 	NOTES_ROOM = 8192, /* that a fragment may take */
 	EXITS_ROOM = 64,
+	STUCK_MAX = 3, /* arenas that were given up and are waited for */
 	BUCKETS = 1 << 18,
 	PAGE_BUCKETS = 1 << 14,
 	PAGE_SHIFT = 12,
 };
 
 #define REACH (1ull << 30)
-#define STRIDE (64ull << 20) /* between places that are tried for an arena */
+#define STEP_MAX (64ull << 20) /* between places that are tried for an arena */
+#define STEP_MIN (256ull << 10)
 
 /* That a fragment was made of code in a page. */
 struct use {
@@ -141,21 +143,27 @@ static uint8_t *map_at(uint64_t address)
 	return NULL;
 }
 
-/* Below the code first: above an executable its heap grows. Close to another arena, so that few places are tried. */
-static uint8_t *map_near(uint64_t pc)
+/* Below the code first: above an executable its heap grows. */
+static uint8_t *map_in_steps(uint64_t pc, uint64_t step)
 {
-	uint64_t base = pc & ~(STRIDE - 1);
+	uint64_t base = pc & ~(step - 1);
 	uint8_t *found = NULL;
 
-	for (size_t i = 0; i < arena_count && !found; i++)
-		if (arenas[i].start && is_near(&arenas[i], pc) &&
-		    pc - (uint64_t)arenas[i].end < REACH - STRIDE)
-			found = map_at((uint64_t)arenas[i].end);
-	for (uint64_t i = 1; i < REACH / STRIDE && !found; i++)
-		if (base > (i + 1) * STRIDE)
-			found = map_at(base - i * STRIDE);
-	for (uint64_t i = REACH / STRIDE - 1; i > 0 && !found; i--)
-		found = map_at(base + i * STRIDE);
+	for (uint64_t i = 1; i < REACH / step && !found; i++)
+		if (base > (i + 1) * step)
+			found = map_at(base - i * step);
+	for (uint64_t i = REACH / step - 1; i > 0 && !found; i--)
+		found = map_at(base + i * step);
+	return found;
+}
+
+/* In a crowded address space, such as that of a program with many heaps, it takes smaller steps to find a gap. */
+static uint8_t *map_near(uint64_t pc)
+{
+	uint8_t *found = NULL;
+
+	for (uint64_t step = STEP_MAX; step >= STEP_MIN && !found; step /= 16)
+		found = map_in_steps(pc, step);
 	return found;
 }
 
@@ -204,17 +212,17 @@ static void links_cut(void)
 		thread_targets_clear(thread);
 }
 
-/* What was given up and is not used any more goes. */
+/* What was given up and is not used any more goes. Most threads come by on their own, before the next one is needed. */
 static void arenas_reclaim(void)
 {
-	bool stuck = false;
+	size_t stuck = 0;
 
 	for (size_t i = 0; i < arena_count; i++)
 		if (arenas[i].given_up && is_drained(&arenas[i]))
 			arena_unmap(&arenas[i]);
 		else
-			stuck |= arenas[i].given_up != 0;
-	if (stuck)
+			stuck += arenas[i].given_up != 0;
+	if (stuck >= STUCK_MAX)
 		links_cut();
 }
 

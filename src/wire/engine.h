@@ -165,13 +165,13 @@ enum engine_leave {
 		ENGINE_LEAVES_END
 };
 
-/* What engines count. Columns: name, what a person reads. */
+/* What engines count. Columns: name, word in summaries, what a person reads. */
 #define ENGINE_COUNTS(X)                                                                           \
-	X(EVICTIONS, "parts of code caches were given up")                                         \
-	X(STALE, "pieces of translated code were found to be out of date")
+	X(EVICTIONS, "evictions", "parts of code caches were given up")                            \
+	X(STALE, "stale", "pieces of translated code were found to be out of date")
 
 enum engine_count {
-#define X(name, text) ENGINE_COUNT_##name,
+#define X(name, word, text) ENGINE_COUNT_##name,
 	ENGINE_COUNTS(X)
 #undef X
 		ENGINE_COUNTS_END
