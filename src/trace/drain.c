@@ -10,6 +10,8 @@
  *	process ends, or is	its slots are looked at once more, then its threads end; the process itself, after some others have
  *	replaced		ended too
  *
+ * The child of a vfork is a thread of its parent's, with a pid of its own, until it executes a program or ends.
+ *
  * A pid that was never there may be one of another pid namespace: such a process ends when its log says so.
  *
  * 1. The shared memory may hold anything: each field is read once and checked.
@@ -204,6 +206,8 @@ static void process_discover(struct drain *drain, uint32_t index, uint32_t pid)
 		(*other)->gone = true;
 		process->told.replaces = (*other)->told.number;
 	}
+	array_each(&drain->threads, thread)
+		(*thread)->gone |= (*thread)->pid == pid && (*thread)->log != index;
 	*array_push(&drain->processes) = process;
 	drain->places[index].process = process;
 }
@@ -312,7 +316,7 @@ static bool thread_begin(struct drain *drain, struct thread *thread)
 		return false;
 	if (!thread->process->log.table) /* it may have appeared since the logs were drained */
 		log_drain(drain, thread->process);
-	if (!thread->process->log.table || thread->process->told.pid != thread->pid) {
+	if (!thread->process->log.table || thread->process->over) {
 		thread->process = NULL;
 		return false;
 	}
@@ -527,6 +531,12 @@ static void deaths_find(struct drain *drain)
 		process->gone = process->was_there ||
 				__atomic_load_n(&process->ring.slot->state, __ATOMIC_ACQUIRE) ==
 					STREAM_ENDED;
+	}
+	array_each(&drain->threads, item) {
+		struct thread *thread = *item;
+
+		if (thread->begun && thread->pid != thread->process->told.pid)
+			thread->gone |= thread->process->was_there && !pid_alive(thread->pid);
 	}
 }
 

@@ -354,6 +354,26 @@ static void test_an_exec_ends_what_was_before(void **state)
 	assert_int_equal(bench->heard.processes_ended, 2);
 }
 
+/* Until its exec the child of a vfork writes as a thread of its parent. */
+static void test_vfork(void **state)
+{
+	struct bench *bench = *state;
+	uint32_t pid = (uint32_t)getpid(), thread, child, next,
+		 log = program_begin(bench, pid, &thread);
+
+	child = fake_thread_open(&bench->engine, log, pid - 1, pid - 1);
+	fake_runs(&bench->engine, child, (uint32_t[]){ 1, 2 }, 2);
+	settle(bench);
+	program_begin(bench, pid - 1, &next);
+	settle(bench);
+	assert_int_equal(bench->heard.count, 2);
+	assert_int_equal(bench->heard.threads, 3);
+	assert_int_equal(bench->heard.threads_ended, 1);
+	assert_int_equal(bench->heard.replaces, 0);
+	drain_finish(bench->drain);
+	assert_int_equal(drain_totals(bench->drain)->lost[DRAIN_LOSS_ORPHAN], 0);
+}
+
 /* A signal comes between an append and what it stands for: the engine takes the append back. */
 static void test_an_append_is_taken_back(void **state)
 {
@@ -566,6 +586,7 @@ int main(void)
 		TEST(test_a_child_knows_what_its_parent_knew),
 		TEST(test_a_child_outlives_its_parent),
 		TEST(test_an_exec_ends_what_was_before),
+		TEST(test_vfork),
 		TEST(test_an_append_is_taken_back),
 		TEST(test_a_killed_process_loses_nothing),
 		TEST(test_slots_are_used_again),
