@@ -12,7 +12,7 @@
  * A new entry goes to the end of its chain: the lookup that did not find it has just been there.
  *
  * Invariants
- *  1. entries.items[0] is no cycle: it has no symbols, and compared is beyond any length.
+ *  1. entries.items[0] is no cycle, but has a header at word 0: no symbols, and more to compare than there can be.
  *  2. No two entries have the same symbols.
  *  3. Behind the last word in use lie CYCLES_SLACK words that may be read.
  *  4. Places are at most half in use.
@@ -21,9 +21,12 @@
 #include "profile/cycles.h"
 
 #include <assert.h>
+#include <emmintrin.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define XXH_INLINE_ALL /* cycles are short: a call would cost as much as the hash */
 #include <xxhash.h>
 
 #include "base/err.h"
@@ -74,19 +77,18 @@ static void first_entry(struct cycles *cycles)
 	cycles->words.count = 0;
 	array_reserve(&cycles->entries, ENTRIES_FIRST);
 	array_reserve(&cycles->words, WORDS_FIRST);
-	memset(cycles->words.items, 0, CYCLES_SLACK * sizeof(uint32_t));
-	*array_push(&cycles->entries) = (struct cycle){ .compared = UINT32_MAX };
+	memset(cycles->words.items, 0, (CYCLES_HEADER + CYCLES_SLACK) * sizeof(uint32_t));
+	cycles->words.items[CYCLES_COMPARED] = UINT32_MAX;
+	cycles->words.count = CYCLES_HEADER;
+	*array_push(&cycles->entries) = (struct cycle){ .at = CYCLES_HEADER };
 }
 
 static void index_clear(struct cycles *cycles)
 {
-	if (cycles->options.kind == CYCLES_OPEN) {
-		free(cycles->places);
-		cycles->places = mem_zalloc(PLACES_FIRST * sizeof(*cycles->places));
-		cycles->places_mask = PLACES_FIRST - 1;
-	} else {
+	if (cycles->places)
+		memset(cycles->places, 0, (cycles->places_mask + 1) * sizeof(*cycles->places));
+	if (cycles->buckets)
 		memset(cycles->buckets, 0, cycles->options.buckets * sizeof(*cycles->buckets));
-	}
 }
 
 int cycles_init(struct cycles *cycles, const struct cycles_options *options)
@@ -101,9 +103,12 @@ int cycles_init(struct cycles *cycles, const struct cycles_options *options)
 		return err_set(-EINVAL, "a table of cycles in %zu bytes: give at least %d",
 			       filled.memory, MEMORY_MIN);
 	*cycles = (struct cycles){ .options = filled, .until_sort = filled.period };
-	if (filled.kind != CYCLES_OPEN)
+	if (filled.kind == CYCLES_OPEN) {
+		cycles->places = mem_zalloc(PLACES_FIRST * sizeof(*cycles->places));
+		cycles->places_mask = PLACES_FIRST - 1;
+	} else {
 		cycles->buckets = mem_zalloc(filled.buckets * sizeof(*cycles->buckets));
-	index_clear(cycles);
+	}
 	first_entry(cycles);
 	return 0;
 }
@@ -117,11 +122,9 @@ void cycles_deinit(struct cycles *cycles)
 	*cycles = (struct cycles){};
 }
 
-/* Gives memory back: a clearing happens when there is too much of it. */
+/* Keeps the memory: what was cleared fills up again. */
 void cycles_clear(struct cycles *cycles)
 {
-	array_deinit(&cycles->entries);
-	array_deinit(&cycles->words);
 	index_clear(cycles);
 	first_entry(cycles);
 }
@@ -148,18 +151,36 @@ size_t cycles_memory(const struct cycles *cycles)
 			buckets_count(cycles));
 }
 
-static uint32_t hash_of(const uint32_t *symbols, size_t length)
+static inline uint32_t hash_of(const uint32_t *symbols, size_t length)
 {
 	return (uint32_t)(XXH3_64bits(symbols, length * sizeof(*symbols)) >> 32);
 }
 
-static bool same(const struct cycles *cycles, uint32_t slot, const uint32_t *symbols, size_t length,
-		 uint32_t hash)
+/* Most are short, so that calling memcmp() would be most of the work. */
+static inline bool words_same(const uint32_t *a, const uint32_t *b, size_t count)
+{
+	size_t i = 0;
+
+	for (; i + 4 <= count; i += 4) {
+		__m128i left = _mm_loadu_si128((const __m128i *)(a + i));
+		__m128i right = _mm_loadu_si128((const __m128i *)(b + i));
+
+		if (_mm_movemask_epi8(_mm_cmpeq_epi32(left, right)) != 0xffff)
+			return false;
+	}
+	for (; i < count; i++)
+		if (a[i] != b[i])
+			return false;
+	return true;
+}
+
+static inline bool same(const struct cycles *cycles, uint32_t slot, const uint32_t *symbols,
+			size_t length, uint32_t hash)
 {
 	const struct cycle *entry = cycles_at(cycles, slot);
 
 	return entry->hash == hash && entry->length == length &&
-	       !memcmp(&cycles->words.items[entry->at], symbols, length * sizeof(*symbols));
+	       words_same(&cycles->words.items[entry->at], symbols, length);
 }
 
 static size_t grown(size_t capacity, size_t wanted)
@@ -171,8 +192,8 @@ static size_t grown(size_t capacity, size_t wanted)
 static bool room_make(struct cycles *cycles, size_t length, bool force)
 {
 	size_t entries = grown(cycles->entries.capacity, cycles->entries.count + 1);
-	size_t words =
-		grown(cycles->words.capacity, cycles->words.count + length + 1 + CYCLES_SLACK);
+	size_t words = grown(cycles->words.capacity,
+			     cycles->words.count + CYCLES_HEADER + length + 1 + CYCLES_SLACK);
 	size_t places = places_count(cycles);
 	bool fits;
 
@@ -211,16 +232,18 @@ static uint32_t entry_add(struct cycles *cycles, const uint32_t *symbols, size_t
 			  uint32_t hash)
 {
 	uint32_t slot = (uint32_t)cycles->entries.count;
-	uint32_t at = (uint32_t)cycles->words.count;
-	uint32_t *words = &cycles->words.items[at];
+	uint32_t at = (uint32_t)cycles->words.count + CYCLES_HEADER;
+	uint32_t *words = &cycles->words.items[at], *header = words - CYCLES_HEADER;
 
+	header[CYCLES_SLOT] = slot;
+	header[CYCLES_LENGTH] = (uint32_t)length;
+	header[CYCLES_COMPARED] = (uint32_t)length + 1;
 	memcpy(words, symbols, length * sizeof(*words));
 	memset(words + length, 0, (1 + CYCLES_SLACK) * sizeof(*words));
-	cycles->words.count += length + 1;
+	cycles->words.count += CYCLES_HEADER + length + 1;
 	*array_push(&cycles->entries) = (struct cycle){
 		.at = at,
 		.length = (uint32_t)length,
-		.compared = (uint32_t)length + 1,
 		.hash = hash,
 	};
 	return slot;

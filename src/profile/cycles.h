@@ -44,6 +44,11 @@ enum {
 	CYCLES_FREQUENCY = 1000,
 	CYCLES_MEMORY = 64 << 20,
 	CYCLES_SLACK = 16, /* words after a cycle's last that may be read */
+	/* What lies before a cycle's symbols, in words: who guesses needs no more of the table than this place. */
+	CYCLES_SLOT = 0,
+	CYCLES_LENGTH = 1,
+	CYCLES_COMPARED = 2, /* how many words to compare: the symbols, and what ended it last */
+	CYCLES_HEADER = 3,
 };
 
 /* 0 is the default everywhere. */
@@ -67,7 +72,6 @@ struct cycle {
 	uint64_t weight; /* of its symbols together; set by who uses the table */
 	uint32_t at; /* its first symbol, in words */
 	uint32_t length;
-	uint32_t compared; /* words from `at` that a prediction compares: the symbols, and what ended it last */
 	uint32_t hash;
 	uint32_t accesses; /* stops at its maximum */
 	uint32_t accesses_before; /* the same, at the last sort */

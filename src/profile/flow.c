@@ -131,6 +131,12 @@ static void flow_retired(void *context, unsigned level, uint64_t number, const s
 
 	if (space->err)
 		return;
+	if (level && cycle->trips < space->options.min_trips) {
+		space->rare[level].cycles++;
+		space->rare[level].trips += cycle->trips;
+		space->rare[level].weight += cycle->trips * cycle->weight;
+		return;
+	}
 	if (level) {
 		symbols_fill(space, level, cycle);
 		out.symbols = space->symbols.items;
@@ -160,6 +166,8 @@ int flow_space_create(const struct flow_space_options *options, struct flow_spac
 	space->options = *options;
 	if (!space->options.row_repeats)
 		space->options.row_repeats = FLOW_ROW;
+	if (!space->options.min_trips)
+		space->options.min_trips = FLOW_MIN_TRIPS;
 	err = layer_space_create(&layers, &space->layers);
 	if (err)
 		return err;

@@ -19,7 +19,8 @@
  *
  *	definitions	paths, numbered from 1 on; always before the first row that uses them
  *	row		a stretch of a thread (profile/sequence.h)
- *	cycle		a cycle of any level and its counts: at the end, or earlier if memory is full
+ *	cycle		a cycle of any level and its counts: at the end, or earlier if memory is full; strata and above
+ *			only if they were run more than once
  *
  * A number is given to a cycle of a level once. A cycle that comes again after it was forgotten has another number;
  * who adds up counts by content has to add up both.
@@ -31,7 +32,10 @@
 #include "profile/layer.h"
 #include "profile/sequence.h"
 
-enum { FLOW_ROW = 1 << 18 }; /* repeated paths */
+enum {
+	FLOW_ROW = 1 << 18, /* repeated paths */
+	FLOW_MIN_TRIPS = 2,
+};
 
 /* One symbol of a cycle: a run, or a repeated cycle of the level below. */
 struct flow_symbol {
@@ -56,11 +60,20 @@ struct flow_space_options {
 	unsigned levels; /* 0: LAYER_LEVELS; at least 2 */
 	uint32_t max_cycle; /* 0: LAYER_MAX_CYCLE */
 	uint32_t row_repeats; /* repeated paths of a row, about; 0: FLOW_ROW */
-	struct cycles_options cycles; /* memory is about half of what the levels take in all */
+	uint64_t min_trips; /* cycles above paths that were run less often are only counted; 0: FLOW_MIN_TRIPS */
+	struct cycles_options
+		cycles; /* memory is that of paths; everything together takes about twice as much */
 	int (*row)(void *context, struct flow *flow, const struct sequence_row *row);
 	int (*definitions)(void *context, const struct sequence_definitions *definitions);
 	int (*cycle)(void *context, const struct flow_cycle *cycle);
 	void *context;
+};
+
+/* Cycles that were forgotten and not handed out, because they were run too seldom. */
+struct flow_rare {
+	uint64_t cycles;
+	uint64_t trips;
+	uint64_t weight; /* of all trips */
 };
 
 struct flow_space {
@@ -69,6 +82,7 @@ struct flow_space {
 	struct sequence_encoder encoder;
 	struct flow *flows;
 	uint64_t defined; /* paths whose definitions were handed out */
+	struct flow_rare rare[LAYER_LEVELS_MAX]; /* by level */
 	int err; /* the first of a callback */
 	ARRAY(struct flow_symbol) symbols;
 };

@@ -20,7 +20,7 @@
  *  1. open holds what was taken since the last cycle ended; no symbol twice; shorter than max_cycle.
  *  2. If open is not empty and the level's owner is this layer, exactly open's symbols are stamped with serial.
  *  3. batch and (slot, trips) refer to slots; they are empty when a table is cleared.
- *  4. guesses holds slots of the table, or 0.
+ *  4. guesses holds places of headers in the table; 0 is the one of no cycle.
  *  5. The word behind a cycle is a symbol it holds, or its first one.
  */
 #include "profile/layer.h"
@@ -35,32 +35,49 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-enum { GUESS_BITS = 15, AHEAD = 4, LANES = 4 };
+enum { GUESS_BITS = 15, AHEAD = 4, LANES = 8 };
+
+/* Strata of irregular programs seldom come again: a small table finds as much, and stays in the caches. */
+enum { UPPER_PART = 4, UPPER_MEMORY_MIN = 1 << 16 };
 
 DEFINE_AUTO(struct layer_space, layer_space_destroy)
 
-static uint32_t guess_index(const uint32_t *ahead)
+/* Where the guess is kept for what lies ahead. */
+static inline uint32_t *guess_of(const struct layer_level *level, const uint32_t *ahead)
 {
 	uint64_t a, b;
 
 	memcpy(&a, ahead, sizeof(a));
 	memcpy(&b, ahead + 2, sizeof(b));
-	return (uint32_t)((a * 0x9e3779b97f4a7c15u ^ b * 0xd6e8feb86659fd93u) >> (64 - GUESS_BITS));
+	return &level->guesses[(a * 0x9e3779b97f4a7c15u ^ b * 0xd6e8feb86659fd93u) >>
+			       (64 - GUESS_BITS)];
 }
 
-/* How many of the first count words are equal; reads whole lanes. */
-static size_t words_equal(const uint32_t *a, const uint32_t *b, size_t count)
+/* A bit for each of the eight words from here on that differ. */
+static inline unsigned eight_differ(const uint32_t *a, const uint32_t *b)
 {
-	for (size_t i = 0; i < count; i += LANES) {
-		__m128i left = _mm_loadu_si128((const __m128i *)(a + i));
-		__m128i right = _mm_loadu_si128((const __m128i *)(b + i));
-		unsigned differ = ~(unsigned)_mm_movemask_epi8(_mm_cmpeq_epi32(left, right)) &
-				  0xffff;
+	__m128i first = _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)a),
+					_mm_loadu_si128((const __m128i *)b));
+	__m128i second = _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)(a + 4)),
+					 _mm_loadu_si128((const __m128i *)(b + 4)));
 
-		if (differ)
-			return i + (size_t)__builtin_ctz(differ) / LANES;
-	}
-	return count;
+	return (unsigned)_mm_movemask_epi8(
+		       _mm_packs_epi16(_mm_packs_epi32(first, second), _mm_setzero_si128())) ^
+	       0xff;
+}
+
+/*
+ * How many of the first count words are equal, if it is less; anything from count on if all are. Reads eight at a time.
+ * Short cycles, most of them, take no branch that depends on their length.
+ */
+static inline size_t words_equal(const uint32_t *a, const uint32_t *b, size_t count)
+{
+	size_t at = 0;
+	unsigned differ;
+
+	while (!(differ = eight_differ(a + at, b + at)) && at + LANES < count)
+		at += LANES;
+	return differ ? at + (size_t)__builtin_ctz(differ) : count;
 }
 
 static bool word_in(uint32_t word, const uint32_t *words, size_t count)
@@ -68,7 +85,7 @@ static bool word_in(uint32_t word, const uint32_t *words, size_t count)
 	__m128i wanted = _mm_set1_epi32((int)word);
 	size_t i = 0;
 
-	for (; i + LANES <= count; i += LANES)
+	for (; i + 4 <= count; i += 4)
 		if (_mm_movemask_epi8(
 			    _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)(words + i)), wanted)))
 			return true;
@@ -128,7 +145,8 @@ static void cycle_fill(struct layer *layer, struct cycle *cycle)
 
 	for (uint32_t i = 0; i < cycle->length; i++)
 		cycle->weight += symbol_weight(layer, words[i]);
-	cycle->compared = cycle->length + (cycle->length < layer->level->max_cycle);
+	words[CYCLES_COMPARED - CYCLES_HEADER] =
+		cycle->length + (cycle->length < layer->level->max_cycle);
 	words[cycle->length] = words[0];
 }
 
@@ -225,8 +243,8 @@ static size_t plain_cycle(struct layer *layer, const uint32_t *symbols, size_t c
 	struct layer_level *level = layer->level;
 	size_t room = level->max_cycle - layer->open.count;
 	bool whole = !layer->open.count;
+	const struct cycle *cycle;
 	size_t taken;
-	uint32_t slot;
 
 	stamps_take(layer);
 	taken = symbols_stamp(level, symbols, count < room ? count : room);
@@ -234,12 +252,11 @@ static size_t plain_cycle(struct layer *layer, const uint32_t *symbols, size_t c
 		open_append(layer, symbols, count);
 		return count;
 	}
-	slot = cycle_end(layer, symbols, taken);
+	cycle = cycles_at(&level->cycles, cycle_end(layer, symbols, taken));
 	if (taken < room)
-		level->cycles.words.items[cycles_at(&level->cycles, slot)->at +
-					  cycles_at(&level->cycles, slot)->length] = symbols[taken];
+		level->cycles.words.items[cycle->at + cycle->length] = symbols[taken];
 	if (whole && count >= AHEAD)
-		level->guesses[guess_index(symbols)] = slot;
+		*guess_of(level, symbols) = cycle->at - CYCLES_HEADER;
 	return taken;
 }
 
@@ -250,10 +267,9 @@ static size_t guessed_cycles(struct layer *layer, const uint32_t *symbols, size_
 	size_t at = 0, guessed = 0;
 
 	while (count - at >= AHEAD) {
-		uint32_t slot = level->guesses[guess_index(symbols + at)];
-		const struct cycle *cycle = cycles_at(&level->cycles, slot);
-		uint32_t *words = &level->cycles.words.items[cycle->at];
-		size_t length = cycle->length, compared = cycle->compared, equal;
+		uint32_t *header = &level->cycles.words.items[*guess_of(level, symbols + at)];
+		uint32_t *words = header + CYCLES_HEADER;
+		size_t length = header[CYCLES_LENGTH], compared = header[CYCLES_COMPARED], equal;
 
 		if (compared + LANES > count - at)
 			break;
@@ -263,7 +279,7 @@ static size_t guessed_cycles(struct layer *layer, const uint32_t *symbols, size_
 				break;
 			words[length] = symbols[at + length];
 		}
-		cycle_found(layer, slot);
+		cycle_found(layer, header[CYCLES_SLOT]);
 		at += length;
 		guessed++;
 	}
@@ -451,8 +467,10 @@ static int level_init(struct layer_level *level, const struct layer_space_option
 	int err;
 
 	cycles.memory = cycles.memory ? cycles.memory : CYCLES_MEMORY;
-	if (depth)
-		cycles.memory /= options->levels - 1;
+	if (depth && cycles.memory > UPPER_MEMORY_MIN) {
+		cycles.memory /= UPPER_PART * (options->levels - 1);
+		cycles.memory = cycles.memory > UPPER_MEMORY_MIN ? cycles.memory : UPPER_MEMORY_MIN;
+	}
 	err = cycles_init(&level->cycles, &cycles);
 	if (err)
 		return err;

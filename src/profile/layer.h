@@ -50,7 +50,7 @@ struct layer_space_options {
 	unsigned levels; /* 0: LAYER_LEVELS */
 	uint32_t max_cycle; /* symbols of a cycle at most; 0: LAYER_MAX_CYCLE */
 	struct cycles_options
-		cycles; /* of each level; memory is that of level 0, the others share as much again */
+		cycles; /* of each level; memory is that of level 0, the others share a quarter as much; repeats take half as much again */
 	/* A cycle is forgotten: at a clearing, or at the end. May be NULL. */
 	void (*retired)(void *context, unsigned level, uint64_t number, const struct cycle *cycle);
 	/*
@@ -72,7 +72,7 @@ struct layer_level {
 	size_t stamps_count;
 	uint32_t serial;
 	struct layer *owner;
-	uint32_t *guesses; /* slot by what lies ahead */
+	uint32_t *guesses; /* place of a cycle's header by what lies ahead */
 	uint64_t evicted; /* cycles forgotten because memory was full */
 	uint64_t clearings;
 };
