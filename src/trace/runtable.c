@@ -14,7 +14,7 @@
 enum {
 	INSTRUCTION_BYTES_MAX = 15,
 	DEPTH_MAX = 4096,
-	GAP_MAX = 1 << 16, /* numbers that other threads have taken and not yet told of */
+	GAP_MAX = 1 << 10, /* numbers that other threads have taken and not yet told of */
 	PIECES_MAX = 2 * STREAM_RUNS_MAX,
 };
 
