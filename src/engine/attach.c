@@ -196,9 +196,9 @@ _Noreturn static void stay(struct thread *thread, bool native, uint64_t mask)
 	engine_lock();
 	signal_start(thread);
 	engine_unlock();
-	native_go(thread);
 	signal_unblock(mask);
-	engine_resume(thread);
+	native_go(thread, (enum engine_leave)thread->leave);
+	thread_begin(thread);
 }
 
 static struct engine_registers registers_of(const struct thread *thread)

@@ -15,6 +15,10 @@ enum state {
 	STATE_FORWARD = 4, /* the branch is done but for the jump: pc is in rdx */
 	STATE_WHOLE = 8, /* the last block of the run is over */
 	STATE_TOLD = 16, /* the tool knows of the run */
+	STATE_X = 32, /* a register is in rcx's slot, ... */
+	STATE_X_SHIFT = 8, /* ... this one */
+	STATE_Y = 64, /* another is in rdx's */
+	STATE_Y_SHIFT = 12,
 };
 
 struct build {
@@ -25,6 +29,7 @@ struct build {
 	const uint8_t *code; /* its bytes */
 	ZydisDecodedInstruction insn;
 	bool ended; /* the block */
+	bool far; /* no room for it within reach of the code, or no code */
 	uint64_t follow; /* where the fragment goes on; 0: there it ends */
 	uint64_t stop; /* unstable code ends here; 0: the code is stable */
 	unsigned piece; /* in hand */

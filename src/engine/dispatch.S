@@ -56,7 +56,7 @@ engine_exit:
 	jmp	engine_resume
 
 /*
- * From an indirect branch: the target is in THREAD_PC, rcx and rdx are in their spill slots, whatever they hold here. That
+ * From an indirect branch, whose place is in THREAD_EXIT: the target is in THREAD_PC, rcx and rdx are in their spill slots, whatever they hold here. That
  * stays so up to engine_miss_end, for signals.
  */
 	.globl	engine_miss
@@ -103,6 +103,8 @@ engine_resume:
 	.globl	engine_resume_begin
 	.hidden	engine_resume_begin
 engine_resume_begin:
+	cmpq	$0, %gs:THREAD_PENDING	/* a signal came too late for signal_check */
+	jne	resume_late
 	mov	%gs:THREAD_STACK, %rsp
 	pushq	%gs:THREAD_FLAGS
 	popfq
@@ -123,9 +125,43 @@ engine_resume_begin:
 	mov	%gs:THREAD_R15, %r15
 	mov	%gs:THREAD_RSP, %rsp
 	jmp	*%gs:THREAD_NEXT
+
+/* void native_leave(thread): on in the program's own code. */
+	.globl	native_leave
+	.hidden	native_leave
+	.type	native_leave, @function
+native_leave:
+	cmpq	$0, THREAD_PENDING(%rdi)
+	jne	signal_resume
+	lea	THREAD_IRET(%rdi), %rsp
+	mov	THREAD_RCX(%rdi), %rcx
+	mov	THREAD_RDX(%rdi), %rdx
+	mov	THREAD_RBX(%rdi), %rbx
+	mov	THREAD_RBP(%rdi), %rbp
+	mov	THREAD_RSI(%rdi), %rsi
+	mov	THREAD_R8(%rdi), %r8
+	mov	THREAD_R9(%rdi), %r9
+	mov	THREAD_R10(%rdi), %r10
+	mov	THREAD_R11(%rdi), %r11
+	mov	THREAD_R12(%rdi), %r12
+	mov	THREAD_R13(%rdi), %r13
+	mov	THREAD_R14(%rdi), %r14
+	mov	THREAD_R15(%rdi), %r15
+	mov	THREAD_GS(%rdi), %rax
+	wrgsbase %rax
+	mov	THREAD_RAX(%rdi), %rax
+	mov	THREAD_RDI(%rdi), %rdi
+	iretq
 	.globl	engine_resume_end
 	.hidden	engine_resume_end
 engine_resume_end:
+
+/* A signal waits: what THREAD_NEXT stands for is translated back first. */
+resume_late:
+	mov	%gs:THREAD_STACK, %rsp
+	mov	%gs:THREAD_SELF, %rdi
+	call	engine_on_late
+	jmp	engine_resume
 
 /* Where a signal handler of ours goes on when the program's registers are all in the thread. */
 	.globl	signal_resume

@@ -31,17 +31,19 @@ struct thread {
 	uint64_t fs_engine;
 	uint64_t pending; /* a signal that came while the engine was running */
 	uint64_t on_call;
+	uint64_t iret[5]; /* rip, cs, flags, rsp, ss with which the thread goes on natively */
 	/* What assembly does not know. */
 	uint64_t entered; /* epoch in which it last went into the cache; 0: it has left it, and holds nothing of it */
 	uint32_t tid;
 	uint32_t native; /* it has left the engine */
 	uint32_t leave; /* enum engine_leave: why */
 	uint32_t apart; /* it is of another process that shares this memory, as after vfork */
+	uint32_t step; /* enum step: it is native for one instruction */
+	uint64_t step_mask; /* while it steps: the program's mask */
 	uint32_t dead; /* it has called exit; its memory may be reused once the kernel has forgotten tid */
 	struct thread *older; /* in the list of all */
 	struct sighand *sighand;
 	struct sighand *handlers; /* memory for a copy, if it has ever needed one */
-	uint8_t *way_out; /* code by which it leaves for good, if it ever has */
 	struct alternate {
 		uint64_t start;
 		uint64_t size;
@@ -78,6 +80,7 @@ THREAD_CHECK(gs, THREAD_GS);
 THREAD_CHECK(fs_engine, THREAD_FS_ENGINE);
 THREAD_CHECK(pending, THREAD_PENDING);
 THREAD_CHECK(on_call, THREAD_ON_CALL);
+THREAD_CHECK(iret, THREAD_IRET);
 _Static_assert(sizeof(struct thread) <= THREAD_TAGS, "the tables follow");
 
 enum register_number {
@@ -102,7 +105,9 @@ enum register_number {
 enum exit_kind {
 	EXIT_DIRECT, /* goes on at target */
 	EXIT_SYSCALL, /* a system call; target is the instruction behind it */
-	EXIT_FAULT, /* the instruction at target cannot be translated: let the program have its fault */
+	EXIT_FAULT, /* the instruction at target cannot be copied: awkward.c, or let the program have its fault */
+	EXIT_FAR, /* there is no room within reach of the code at target */
+	EXIT_INT80, /* a 32-bit system call at target; if it is harmless, its copy is behind the exit's jump */
 	EXIT_STALE, /* the code at target is not any more what the fragment was made of */
 };
 
@@ -164,8 +169,6 @@ void *memory_map(size_t size);
 /* Fresh pages in the place of what is there. */
 void memory_map_at(uint64_t address, size_t size);
 void memory_unmap(void *memory, size_t size);
-/* A few bytes of code anywhere, forever. */
-uint8_t *memory_code(size_t size);
 /* A mapping of the engine's own, which goes when the engine goes. */
 void memory_note(uint64_t start, uint64_t size);
 extern struct engine_mappings memory_mappings;
@@ -255,6 +258,9 @@ void engine_unlock(void);
 
 /* --- signal.c --- */
 void signal_start(struct thread *thread);
+/* SIGTRAP comes to the engine whatever the program does about it; then again as the program wants it. */
+void signal_take_traps(void);
+void signal_give_traps(struct thread *thread);
 /* Blocks everything; gives the mask before. */
 uint64_t signal_block(void);
 void signal_unblock(uint64_t mask);
@@ -289,13 +295,36 @@ bool user_write(uint64_t to, const void *from, size_t size);
 bool user_touch(uint64_t start, size_t size);
 
 /* --- native.c --- */
-/* The thread goes on natively when it is resumed; false: it need not, thread->pc is where it goes on here. */
-bool native_go(struct thread *thread);
+/* The thread goes on natively. Comes back only if it need not: thread->pc is where it goes on here. */
+void native_go(struct thread *thread, enum engine_leave reason);
+_Noreturn void native_enter(struct thread *thread, uint64_t flags);
 /*
- * A signal at pc in a thread that is native: true if that is where it left, or if it has not quite left, with its registers in
- * the thread still. Then it is in the engine again.
+ * A signal at pc, in code of that selector, in a thread that is native. True if it is in the engine again: that is where it
+ * left, or it is stepped.
  */
-bool native_back(struct thread *thread, uint64_t pc);
+bool native_back(struct thread *thread, uint64_t pc, uint16_t selector, uint64_t flags);
+/* It did not leave after all. */
+void native_cancel(struct thread *thread);
+
+/* --- awkward.c --- */
+enum { FLAG_TRAP = 0x100 };
+enum step {
+	STEP_NONE,
+	STEP_PLAIN,
+	STEP_RETURN, /* an instruction that takes its flags from the stack */
+};
+/* Does the instruction at thread->pc, which cannot be copied, or goes on natively. */
+void awkward_run(struct thread *thread);
+/* The processor does not jump to other numbers. */
+bool awkward_is_address(uint64_t number);
+/* System calls of 32-bit programs that the engine need not know about. */
+bool awkward_is_harmless(uint32_t number);
+/* The trap flag is the program's. */
+void step_program(struct thread *thread);
+/* A signal in a thread that may be stepped, and whose registers are in the thread: true if there was nothing else to it. */
+bool step_end(struct thread *thread, int number, int code);
+/* An indirect branch, the last of the fragment, has led to where the processor does not go: it has not been. */
+void branch_undo(struct thread *thread, const struct fragment *fragment);
 
 /* --- attach.c --- */
 void attach_publish(void);
@@ -336,6 +365,8 @@ void engine_exit(void);
 void engine_miss(void);
 void engine_call(void);
 _Noreturn void engine_resume(struct thread *thread);
+/* With the program's registers and gs to what thread->iret says. */
+_Noreturn void native_leave(struct thread *thread);
 /* Calls function(a, b) with vector registers and fs kept. */
 long guarded_call(long (*function)(void *, void *), void *a, void *b);
 /* clone() whose child goes on in thread_begin(thread) on the stack that was given. */
@@ -358,6 +389,7 @@ void signal_let(const uint64_t *mask);
 void signal_arrive(int number, void *info, void *context);
 void engine_on_resume(struct thread *thread);
 void engine_on_exit(struct thread *thread);
+void engine_on_late(struct thread *thread);
 void engine_on_miss(struct thread *thread);
 void engine_on_call(struct thread *thread);
 _Noreturn void thread_begin(struct thread *thread);

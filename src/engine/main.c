@@ -23,7 +23,11 @@ _Noreturn void engine_die(const char *what)
 
 static void go_on(struct thread *thread)
 {
+	native_cancel(thread);
+	step_end(thread, 0, 0);
 	signal_check(thread);
+	while (thread->flags & FLAG_TRAP)
+		step_program(thread);
 	engine_lock();
 	cache_enter(thread, translate(thread, thread->pc));
 	engine_unlock();
@@ -33,6 +37,14 @@ static void go_on(struct thread *thread)
 
 void engine_on_resume(struct thread *thread)
 {
+	go_on(thread);
+}
+
+void engine_on_late(struct thread *thread)
+{
+	engine_lock();
+	translate_back(thread, thread->next);
+	engine_unlock();
 	go_on(thread);
 }
 
@@ -68,13 +80,17 @@ static void on_syscall(struct thread *thread, uint32_t run, uint32_t length)
 		stream_settle(thread);
 }
 
-static bool on_fault(struct thread *thread, uint32_t run)
+/* What could not be copied belongs to the run that it ends. */
+static void on_fault(struct thread *thread, uint32_t run, bool far)
 {
 	if (run) {
 		tool()->run_told(thread, run);
 		stream_settle(thread);
 	}
-	return native_go(thread);
+	if (far)
+		native_go(thread, ENGINE_LEAVE_ROOM);
+	else
+		awkward_run(thread);
 }
 
 void engine_on_exit(struct thread *thread)
@@ -90,6 +106,12 @@ void engine_on_exit(struct thread *thread)
 		attach_check(thread);
 		return;
 	}
+	if (exit->kind == EXIT_INT80 && awkward_is_harmless((uint32_t)thread->regs[RAX])) {
+		thread->pc = exit->target;
+		thread->next = (uint64_t)(exit->patch + 4);
+		engine_unlock();
+		return; /* if a signal waits, engine_resume knows */
+	}
 	left = *exit;
 	thread->pc = left.target;
 	if (left.kind == EXIT_STALE)
@@ -98,8 +120,8 @@ void engine_on_exit(struct thread *thread)
 	engine_unlock();
 	if (left.kind == EXIT_SYSCALL)
 		on_syscall(thread, left.run, left.length);
-	else if (left.kind == EXIT_FAULT && on_fault(thread, left.run))
-		return;
+	else if (left.kind != EXIT_STALE)
+		on_fault(thread, left.run, left.kind == EXIT_FAR);
 	go_on(thread);
 }
 
@@ -108,6 +130,14 @@ void engine_on_miss(struct thread *thread)
 	struct fragment *fragment;
 
 	engine_lock();
+	if (!awkward_is_address(thread->pc)) {
+		branch_undo(thread, cache_holder(thread->exit));
+		thread->entered = 0;
+		engine_unlock();
+		awkward_run(thread);
+		go_on(thread);
+		return;
+	}
 	fragment = translate(thread, thread->pc);
 	if (!fragment->closed)
 		thread_target_add(thread, fragment);

@@ -8,12 +8,10 @@
 #include "engine/engine.h"
 #include "engine/sys.h"
 
-enum { CHUNK = 1 << 20, CODE_CHUNK = 1 << 16, ALIGNMENT = 16 };
+enum { CHUNK = 1 << 20, ALIGNMENT = 16 };
 
 static uint8_t *chunk;
 static size_t left;
-static uint8_t *code;
-static size_t code_left;
 
 struct engine_mappings memory_mappings;
 
@@ -80,23 +78,6 @@ void memory_map_at(uint64_t address, size_t size)
 
 	if (sys_failed(result))
 		engine_die("no memory");
-}
-
-uint8_t *memory_code(size_t size)
-{
-	long result;
-
-	if (size > code_left) {
-		result = sys_6(mmap, 0, CODE_CHUNK, PROT_READ | PROT_WRITE | PROT_EXEC,
-			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (sys_failed(result))
-			engine_die("no memory for code");
-		memory_note((uint64_t)result, CODE_CHUNK);
-		code = (uint8_t *)result;
-		code_left = CODE_CHUNK;
-	}
-	code_left -= size;
-	return code + code_left;
 }
 
 void *memory_take(size_t size)

@@ -14,35 +14,9 @@
 enum {
 	VSYSCALL_TIME = 0x400, /* places in the page */
 	VSYSCALL_GETCPU = 0x800,
-	WAY_OUT_BYTES = 64,
 };
 
 #define VSYSCALL 0xffffffffff600000ull
-
-static uint8_t *put_load_rax(uint8_t *at, uint64_t value)
-{
-	*at++ = 0x48; /* movabs $value, %rax */
-	*at++ = 0xb8;
-	for (int i = 0; i < 8; i++)
-		*at++ = (uint8_t)(value >> i * 8);
-	return at;
-}
-
-/* All registers but rax and gs are the program's when this code is reached. */
-static void put_leave(const struct thread *thread, uint8_t *at)
-{
-	static const uint8_t set_gs[] = { 0xf3, 0x48, 0x0f, 0xae, 0xd8 }; /* wrgsbase %rax */
-	static const uint8_t jump[] = { 0xff, 0x25, 0, 0, 0, 0 }; /* jmp *0(%rip) */
-
-	at = put_load_rax(at, thread->gs);
-	for (size_t i = 0; i < sizeof(set_gs); i++)
-		*at++ = set_gs[i];
-	at = put_load_rax(at, thread->regs[RAX]);
-	for (size_t i = 0; i < sizeof(jump); i++)
-		*at++ = jump[i];
-	for (int i = 0; i < 8; i++)
-		*at++ = (uint8_t)(thread->pc >> i * 8);
-}
 
 static bool vsyscall_number(uint64_t pc, long *ret)
 {
@@ -75,42 +49,61 @@ static bool vsyscall_run(struct thread *thread)
 	return true;
 }
 
-static enum engine_leave reason(uint64_t pc)
+/* Of 64-bit code; there is another for 32-bit code. */
+static uint16_t selector_code(void)
 {
-	return region_of(pc) ? ENGINE_LEAVE_INSTRUCTION : ENGINE_LEAVE_NOWHERE;
+	uint16_t selector;
+
+	__asm__ volatile("mov %%cs, %0" : "=r"(selector));
+	return selector;
 }
 
-/* In the engine or on the way out: the registers are in the thread still. */
-static bool is_leaving(const struct thread *thread, uint64_t rip)
+/* In the engine again: gs is ours. */
+void native_cancel(struct thread *thread)
 {
-	return rip - engine_boot.image_start < engine_boot.image_size ||
-	       rip - (uint64_t)thread->way_out < WAY_OUT_BYTES;
-}
-
-bool native_back(struct thread *thread, uint64_t pc)
-{
-	if (pc != thread->pc && !is_leaving(thread, pc))
-		return false;
+	if (!thread->native)
+		return;
 	__asm__ volatile("wrgsbase %0" : : "r"(thread) : "memory");
 	thread->native = 0;
-	host_left(thread->leave, -1);
+	if (!thread->step)
+		host_left(thread->leave, -1);
+}
+
+bool native_back(struct thread *thread, uint64_t pc, uint16_t selector, uint64_t flags)
+{
+	bool stepped = thread->step || (thread->iret[2] | flags) & FLAG_TRAP;
+
+	if (selector != selector_code() || (pc != thread->pc && !stepped))
+		return false;
+	__asm__ volatile("rdgsbase %0" : "=r"(thread->gs));
+	native_cancel(thread);
 	return true;
 }
 
-bool native_go(struct thread *thread)
+_Noreturn void native_enter(struct thread *thread, uint64_t flags)
+{
+	uint16_t stack;
+
+	__asm__ volatile("mov %%ss, %0" : "=r"(stack));
+	thread->iret[0] = thread->pc;
+	thread->iret[1] = selector_code();
+	thread->iret[2] = flags;
+	thread->iret[3] = thread->regs[RSP];
+	thread->iret[4] = stack;
+	thread->native = 1;
+	native_leave(thread);
+}
+
+void native_go(struct thread *thread, enum engine_leave reason)
 {
 	if (vsyscall_run(thread))
-		return false;
-	engine_lock();
-	thread->leave = reason(thread->pc);
-	host_left(thread->leave, 1);
-	if (stream_wanted())
+		return;
+	thread->leave = reason;
+	host_left(reason, 1);
+	if (stream_wanted()) {
+		engine_lock();
 		stream_native(thread);
-	if (!thread->way_out)
-		thread->way_out = memory_code(WAY_OUT_BYTES);
-	engine_unlock();
-	put_leave(thread, thread->way_out);
-	thread->next = (uint64_t)thread->way_out;
-	thread->native = 1;
-	return true;
+		engine_unlock();
+	}
+	native_enter(thread, thread->flags);
 }

@@ -25,7 +25,8 @@
 #define THREAD_FLAGS 0x88
 #define THREAD_SPILL0 0x90 /* rcx of the program within an indirect branch */
 #define THREAD_SPILL1 0x98 /* rdx */
-#define THREAD_EXIT 0xa0 /* why the cache was left: number of the exit */
+#define THREAD_EXIT                                                                                \
+	0xa0 /* why the cache was left: number of the exit; for engine_miss an address in the indirect branch */
 #define THREAD_NEXT 0xa8 /* where in the cache to go on */
 #define THREAD_STACK 0xb0 /* top of the engine's stack */
 #define THREAD_ON_EXIT 0xb8 /* address of engine_exit: the way out of the cache */
@@ -36,6 +37,7 @@
 #define THREAD_GS 0xd8 /* gs base of the program */
 #define THREAD_PENDING 0xe8 /* a signal that waits; 0 none */
 #define THREAD_ON_CALL 0xf0 /* address of engine_call: the cache calls the tool */
+#define THREAD_IRET 0xf8 /* what iretq takes to go on natively: rip, cs, flags, rsp, ss */
 #define THREAD_FS_ENGINE 0xe0 /* fs base for code that looks for a canary there */
 
 /* Targets of indirect branches: two tables of 64 K words each, by the low 16 bits of the target. */

@@ -159,6 +159,20 @@ static long action_install(uint64_t number, const struct handler *wanted)
 	return sys_4(rt_sigaction, number, &action, 0, 8);
 }
 
+void signal_take_traps(void)
+{
+	static const struct handler ours = { .handler = (uint64_t)-1 };
+
+	action_install(SIGTRAP, &ours);
+}
+
+void signal_give_traps(struct thread *thread)
+{
+	struct handler wanted = handler_get(thread->sighand, SIGTRAP);
+
+	action_install(SIGTRAP, &wanted);
+}
+
 /* A handler is known here before the kernel can call it, and as long as it can. */
 static long handler_change(struct sighand *sighand, uint64_t number, const struct handler *next,
 			   struct handler *ret_before)
@@ -359,9 +373,9 @@ static void vectors_reset(struct ucontext *context)
 }
 
 /* The addresses of code in a siginfo are the program's. */
-static void info_correct(const struct thread *thread, int number, siginfo_t *info)
+static void info_correct(const struct thread *thread, int number, uint64_t at, siginfo_t *info)
 {
-	if (info->si_code > 0 && info->si_code != SI_KERNEL &&
+	if (info->si_code > 0 && info->si_code != SI_KERNEL && info->si_addr == (void *)at &&
 	    (number == SIGILL || number == SIGFPE || number == SIGTRAP))
 		info->si_addr = (void *)thread->pc;
 }
@@ -371,6 +385,7 @@ static void context_resume(const struct thread *thread, struct ucontext *context
 {
 	context->uc_mcontext.rip = (uint64_t)signal_resume;
 	context->uc_mcontext.rsp = thread->stack;
+	context->uc_mcontext.eflags = 0x202;
 	copy_bytes(&context->uc_sigmask, &mask, sizeof(mask));
 }
 
@@ -436,7 +451,7 @@ static void deliver(struct thread *thread, int number, siginfo_t *info, struct u
 		deliver_unhandled(thread, number, info, context, mask);
 		return;
 	}
-	info_correct(thread, number, info);
+	info_correct(thread, number, context->uc_mcontext.rip, info);
 	frame = frame_make(thread, &handler, info, context, mask);
 	if (!frame) {
 		frame_fails(thread, number, context, mask);
@@ -475,6 +490,11 @@ static bool is_between(uint64_t rip, const void *begin, const void *end)
 	return rip >= (uint64_t)begin && rip < (uint64_t)end;
 }
 
+static bool is_engine(uint64_t rip)
+{
+	return rip - engine_boot.image_start < engine_boot.image_size;
+}
+
 /* The program's registers, of a thread that was interrupted in the cache or on its edge. False: it was elsewhere. */
 static bool registers_find(struct thread *thread, const struct sigcontext *context)
 {
@@ -488,7 +508,7 @@ static bool registers_find(struct thread *thread, const struct sigcontext *conte
 		thread->regs[RDX] = thread->spill[1];
 		return true;
 	}
-	if (context->rip - engine_boot.image_start < engine_boot.image_size)
+	if (is_engine(context->rip))
 		return false; /* it may hold the lock */
 	engine_lock();
 	found = cache_holder(context->rip) != NULL;
@@ -509,13 +529,18 @@ void signal_arrive(int number, void *info_given, void *context_given)
 
 	thread = thread_current();
 	copy_bytes(&mask, &context->uc_sigmask, sizeof(mask));
-	if (thread->native && native_back(thread, rip)) {
-		if (rip == thread->pc)
-			registers_take(thread, &context->uc_mcontext);
-		deliver(thread, number, info, context, mask);
+	if (thread->step)
+		mask = thread->step_mask;
+	if (thread->native && !is_engine(rip) &&
+	    native_back(thread, rip, context->uc_mcontext.cs, context->uc_mcontext.eflags)) {
+		registers_take(thread, &context->uc_mcontext);
+		if (step_end(thread, number, info->si_code))
+			context_resume(thread, context, mask);
+		else
+			deliver(thread, number, info, context, mask);
 		return;
 	}
-	if (thread->native) {
+	if (thread->native && !is_engine(rip)) {
 		registers_take(thread, &context->uc_mcontext);
 		deliver(thread, number, info, context, mask);
 		registers_give(thread, &context->uc_mcontext); /* straight to the handler */
@@ -527,9 +552,15 @@ void signal_arrive(int number, void *info_given, void *context_given)
 		return;
 	}
 	if (is_between(rip, engine_resume_begin, engine_resume_end)) {
-		engine_lock();
-		translate_back(thread, thread->next); /* it may be the middle of a fragment */
-		engine_unlock();
+		if (thread->native) {
+			native_cancel(thread);
+			step_end(thread, 0, 0);
+		} else {
+			engine_lock();
+			translate_back(thread,
+				       thread->next); /* it may be the middle of a fragment */
+			engine_unlock();
+		}
 		deliver(thread, number, info, context, mask);
 		return;
 	}

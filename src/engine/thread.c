@@ -66,7 +66,6 @@ struct thread *thread_create(void)
 		.older = before.older,
 		.signal_stack = before.signal_stack,
 		.handlers = before.handlers,
-		.way_out = before.way_out,
 	};
 	return thread;
 }

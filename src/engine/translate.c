@@ -21,6 +21,7 @@
  * 3. A displacement that is patched later lies within one cache line: other threads see the old or the new one.
  */
 #include "engine/build.h"
+#include "engine/gs.h"
 #include "engine/stream.h"
 #include "engine/tool.h"
 
@@ -31,19 +32,32 @@ enum {
 	CACHE_LINE = 64,
 	PIECES_REACH = 1 << 28, /* within the arena's */
 	STUB_BYTES = 21,
+	INT_SYSCALL = 0x80,
+	SEGMENT_GS = 5, /* number of the segment register */
 };
 
 static ZydisDecoder decoder;
 static bool decoder_ready;
+static bool is_amd; /* the processor's branches may be 16 bits wide */
 
 /* --- Decoding -------------------------------------------------------------------------------------- */
+
+static void decoder_init(void)
+{
+	uint32_t a = 0, b, c = 0, d;
+
+	__asm__ volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
+	is_amd = b == 0x68747541 || b == 0x6f677948; /* "Auth", "Hygo" */
+	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	ZydisDecoderEnableMode(&decoder, ZYDIS_DECODER_MODE_AMD_BRANCHES, is_amd);
+	decoder_ready = true;
+}
 
 /* Only within guarded_call(): Zydis uses vector registers and looks for a canary. */
 bool instruction_decode(const uint8_t *code, size_t size, ZydisDecodedInstruction *ret)
 {
 	if (!decoder_ready)
-		ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-	decoder_ready = true;
+		decoder_init();
 	return size && ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, code, size, ret));
 }
 
@@ -209,8 +223,9 @@ static void put_lookup(struct build *build)
 	static const uint8_t compare[] = { 0x48, 0x8d, 0x4c, 0x11,
 					   0x01 }; /* lea 1(%rcx,%rdx), %rcx */
 	static const uint8_t is_hit[] = { 0xe3, 0 }; /* jrcxz */
-	static const uint8_t hit[] = { 0x0f, 0xb7, 0xd2, /* movzwl %dx, %edx */
-				       0x65, 0xff, 0x24, 0xd5 }; /* jmp *%gs:PLACES(,%rdx,8) */
+	static const uint8_t here[] = { 0x48, 0x8d, 0x0d, 0, 0, 0, 0 }; /* lea (%rip), %rcx */
+	static const uint8_t hit[] = { 0x0f, 0xb7, 0xca, /* movzwl %dx, %ecx: rdx stays the target */
+				       0x65, 0xff, 0x24, 0xcd }; /* jmp *%gs:PLACES(,%rcx,8) */
 	uint8_t *from;
 
 	put_bytes(build, index, sizeof(index));
@@ -220,6 +235,8 @@ static void put_lookup(struct build *build)
 	put_bytes(build, is_hit, sizeof(is_hit));
 	from = build->at;
 	put_thread_move(build, 0x89, RDX, THREAD_PC);
+	put_bytes(build, here, sizeof(here));
+	put_thread_move(build, 0x89, RCX, THREAD_EXIT);
 	put_jump_thread(build, THREAD_ON_MISS);
 	fix8(build, from - 1, (uint64_t)(build->at - from));
 	put_bytes(build, hit, sizeof(hit));
@@ -240,7 +257,7 @@ static void put_leave_indirect(struct build *build)
 static bool is_rip_relative(const ZydisDecodedInstruction *insn)
 {
 	return insn->attributes & ZYDIS_ATTRIB_HAS_MODRM && insn->raw.modrm.mod == 0 &&
-	       insn->raw.modrm.rm == 5;
+	       insn->raw.modrm.rm == 5 && insn->raw.disp.size; /* mov to cr3 has none */
 }
 
 static uint64_t next_pc(const struct build *build)
@@ -270,6 +287,26 @@ static bool copy(struct build *build)
 	return displacement_move(build, start + build->insn.raw.disp.offset, build->at);
 }
 
+static bool put_gs_lea(struct build *build, const struct gs_lea *lea)
+{
+	put_bytes(build, lea->bytes, lea->length);
+	return !lea->relative || displacement_move(build, build->at - 4, build->at);
+}
+
+/* The same for an operand that gs leads to. */
+static bool put_gs_target(struct build *build)
+{
+	static const uint8_t load[] = { 0x48, 0x8b, 0x14, 0x0a }; /* mov (%rdx,%rcx), %rdx */
+	struct gs_lea lea;
+
+	if (!gs_target(&decoder, build->code, build->insn.length, &lea) || !put_gs_lea(build, &lea))
+		return false;
+	put_state(build, build->pc, STATE_SPILLED);
+	put_thread_move(build, 0x8b, RCX, THREAD_GS);
+	put_bytes(build, load, sizeof(load));
+	return true;
+}
+
 /* mov rdx, operand of an indirect jump or call. Prefixes but for the segment are dropped. */
 static bool put_target(struct build *build)
 {
@@ -277,6 +314,8 @@ static bool put_target(struct build *build)
 	unsigned modrm = insn->raw.modrm.offset, rest = insn->length - modrm - 1;
 	uint8_t *displacement;
 
+	if (insn->attributes & ZYDIS_ATTRIB_HAS_SEGMENT_GS)
+		return put_gs_target(build);
 	if (insn->attributes & ZYDIS_ATTRIB_HAS_SEGMENT_FS)
 		put8(build, 0x64);
 	if (insn->attributes & ZYDIS_ATTRIB_HAS_ADDRESSSIZE)
@@ -336,8 +375,7 @@ static bool is_direct(const ZydisDecodedInstruction *insn)
 /* Near indirect jumps and calls are FF /2 and /4. */
 static bool is_near_indirect(const ZydisDecodedInstruction *insn)
 {
-	return insn->opcode == 0xff && (insn->raw.modrm.reg == 2 || insn->raw.modrm.reg == 4) &&
-	       !(insn->attributes & ZYDIS_ATTRIB_HAS_SEGMENT_GS);
+	return insn->opcode == 0xff && (insn->raw.modrm.reg == 2 || insn->raw.modrm.reg == 4);
 }
 
 static bool put_call_or_jump(struct build *build, bool call)
@@ -386,20 +424,135 @@ static bool put_return(struct build *build)
 static bool is_awkward(const ZydisDecodedInstruction *insn)
 {
 	switch (insn->mnemonic) {
-	case ZYDIS_MNEMONIC_RDGSBASE:
 	case ZYDIS_MNEMONIC_WRGSBASE:
-	case ZYDIS_MNEMONIC_XBEGIN:
-	case ZYDIS_MNEMONIC_SYSENTER:
-	case ZYDIS_MNEMONIC_IRETQ:
-	case ZYDIS_MNEMONIC_IRETD:
-	case ZYDIS_MNEMONIC_IRET:
-	case ZYDIS_MNEMONIC_INT3:
-	case ZYDIS_MNEMONIC_INT1:
+	case ZYDIS_MNEMONIC_LGS:
+		return true;
+	case ZYDIS_MNEMONIC_MOV:
+		return insn->opcode == 0x8e && insn->raw.modrm.reg == SEGMENT_GS;
+	case ZYDIS_MNEMONIC_POP:
+		return insn->opcode_map == ZYDIS_OPCODE_MAP_0F && insn->opcode == 0xa9;
+	default:
+		return false;
+	}
+}
+
+static void put_rdgsbase(struct build *build)
+{
+	const ZydisDecodedInstruction *insn = &build->insn;
+
+	put8(build, 0x65);
+	put8(build, 0x40 | insn->raw.rex.W << 3 | insn->raw.rex.B << 2);
+	put8(build, 0x8b);
+	put8(build, insn->raw.modrm.rm << 3 | 4);
+	put8(build, 0x25);
+	put32(build, THREAD_GS);
+}
+
+/* gs.c has the sequence. */
+static bool put_gs(struct build *build)
+{
+	struct gs_plan plan;
+	unsigned state, x, y;
+
+	if (!gs_plan(&decoder, build->code, build->insn.length, &plan))
+		return false;
+	x = plan.x;
+	y = plan.y;
+	state = STATE_X | x << STATE_X_SHIFT;
+	put_thread_move(build, 0x89, x, THREAD_SPILL0);
+	put_thread_move(build, 0x89, y, THREAD_SPILL1);
+	if (!put_gs_lea(build, &plan.lea))
+		return false;
+	put_state(build, build->pc, state | STATE_Y | y << STATE_Y_SHIFT);
+	put_thread_move(build, 0x8b, y, THREAD_GS);
+	put8(build, 0x48); /* lea (x,y), x */
+	put8(build, 0x8d);
+	put8(build, x << 3 | 4);
+	put8(build, y << 3 | x);
+	put_thread_move(build, 0x8b, y, THREAD_SPILL1);
+	put_bytes(build, plan.insn, plan.insn_length);
+	build->piece_instructions++;
+	put_state(build, next_pc(build), state);
+	put_thread_move(build, 0x8b, x, THREAD_SPILL0);
+	return true;
+}
+
+/*
+ * popf, unless it sets the trap flag. That is bit 8 of what is on the stack: shifted by multiplication, so that no flag
+ * changes before popf itself.
+ */
+static void put_popf(struct build *build)
+{
+	static const uint8_t load[] = { 0x0f, 0xb7, 0x0c, 0x24 }; /* movzwl (%rsp), %ecx */
+	static const uint8_t select[] = {
+		0x0f, 0xb6, 0xcd, /* movzbl %ch, %ecx */
+		0x8d, 0x0c, 0xcd, 0, 0, 0, 0, /* lea (,%rcx,8), %ecx */
+		0x8d, 0x0c, 0xcd, 0, 0, 0, 0, /* and once more */
+		0x8d, 0x0c, 0x09, /* lea (%rcx,%rcx), %ecx */
+		0x0f, 0xb6, 0xc9, /* movzbl %cl, %ecx */
+		0xe3, 0, /* jrcxz */
+	};
+	uint8_t *from;
+
+	put_thread_move(build, 0x89, RCX, THREAD_SPILL0);
+	put_bytes(build, load, sizeof(load));
+	put_state(build, build->pc, STATE_RCX);
+	put_bytes(build, select, sizeof(select));
+	from = build->at;
+	put_thread_move(build, 0x8b, RCX, THREAD_SPILL0);
+	put_jump(build, build->pc, EXIT_FAULT);
+	fix8(build, from - 1, (uint64_t)(build->at - from));
+	put_thread_move(build, 0x8b, RCX, THREAD_SPILL0);
+	put_state(build, build->pc, 0);
+	copy(build);
+	put_way(build, next_pc(build));
+}
+
+/* The engine looks at the number first; then it goes on behind the jump. */
+static void put_int80(struct build *build)
+{
+	put_jump(build, build->pc, EXIT_INT80);
+	copy(build);
+	put_way(build, next_pc(build));
+}
+
+/* Whatever does not go elsewhere by itself. */
+static bool other_put(struct build *build)
+{
+	const ZydisDecodedInstruction *insn = &build->insn;
+
+	if (is_awkward(insn))
+		return false;
+	if (insn->attributes & ZYDIS_ATTRIB_HAS_SEGMENT_GS)
+		return put_gs(build);
+	switch (insn->mnemonic) {
+	case ZYDIS_MNEMONIC_RDGSBASE:
+		put_rdgsbase(build);
+		return true;
+	case ZYDIS_MNEMONIC_POPF:
+	case ZYDIS_MNEMONIC_POPFQ:
+		build->ended = true;
+		put_popf(build);
+		return true;
 	case ZYDIS_MNEMONIC_INT:
+		if (insn->raw.imm[0].value.u != INT_SYSCALL)
+			return copy(build);
+		build->ended = true;
+		put_int80(build);
 		return true;
 	default:
-		return insn->attributes & ZYDIS_ATTRIB_HAS_SEGMENT_GS;
+		return copy(build);
 	}
+}
+
+/* Branches that lead to the first 64 KB; xbegin; those of the Knights Corner, which go by mask registers. */
+static bool is_odd(const ZydisDecodedInstruction *insn)
+{
+	bool is_short = is_amd && insn->attributes & ZYDIS_ATTRIB_HAS_OPERANDSIZE &&
+			!insn->raw.rex.W;
+
+	return is_short || insn->mnemonic == ZYDIS_MNEMONIC_XBEGIN ||
+	       insn->encoding != ZYDIS_INSTRUCTION_ENCODING_LEGACY;
 }
 
 static bool instruction_put(struct build *build)
@@ -407,17 +560,19 @@ static bool instruction_put(struct build *build)
 	switch (build->insn.meta.category) {
 	case ZYDIS_CATEGORY_COND_BR:
 		build->ended = true;
+		if (is_odd(&build->insn))
+			return false;
 		put_branch(build);
 		return true;
 	case ZYDIS_CATEGORY_UNCOND_BR:
 		build->ended = true;
-		return put_call_or_jump(build, false);
+		return !is_odd(&build->insn) && put_call_or_jump(build, false);
 	case ZYDIS_CATEGORY_CALL:
 		build->ended = true;
-		return put_call_or_jump(build, true);
+		return !is_odd(&build->insn) && put_call_or_jump(build, true);
 	case ZYDIS_CATEGORY_RET:
 		build->ended = true;
-		return put_return(build);
+		return !is_odd(&build->insn) && put_return(build);
 	case ZYDIS_CATEGORY_SYSCALL:
 		build->ended = true;
 		if (build->insn.mnemonic != ZYDIS_MNEMONIC_SYSCALL)
@@ -425,7 +580,7 @@ static bool instruction_put(struct build *build)
 		put_jump(build, next_pc(build), EXIT_SYSCALL);
 		return true;
 	default:
-		return !is_awkward(&build->insn) && copy(build);
+		return other_put(build);
 	}
 }
 
@@ -462,10 +617,13 @@ static void piece_put(struct build *build)
 			at = 0;
 			size = code_copy(build, code, sizeof(code));
 		}
-		if (!decode(build, code + at, size - at) || !instruction_put(build)) {
-			build->at = before;
+		if (!decode(build, code + at, size - at)) {
 			fault_put(build);
 			break;
+		}
+		if (!instruction_put(build)) {
+			build->at = before;
+			fault_put(build); /* the engine does it, so it belongs to the piece */
 		}
 		build->pc += build->insn.length;
 		at += build->insn.length;
@@ -483,7 +641,7 @@ static bool is_there(const struct build *build)
 {
 	const struct region *region = region_of(build->pc);
 
-	return region && (build->stop || !region_is_unstable(region));
+	return region && !build->far && (build->stop || !region_is_unstable(region));
 }
 
 static long pieces_put(void *context, void *unused)
@@ -494,7 +652,9 @@ static long pieces_put(void *context, void *unused)
 	if (!build->back && !is_there(build)) {
 		fragment->pieces[0] = (struct piece){ .pc = build->pc };
 		fragment->piece_count = 1;
-		fault_put(build);
+		put_state(build, build->pc, 0);
+		put_jump(build, build->pc,
+			 build->far && region_of(build->pc) ? EXIT_FAR : EXIT_FAULT);
 		return 0;
 	}
 	for (;; build->piece++) {
@@ -530,7 +690,7 @@ static uint32_t stub_put(struct build *build, unsigned index)
 	exit->kind = build->exits[index].kind;
 	exit->length = build->exits[index].length;
 	exit->run = build->first_run ? build->first_run + build->exits[index].piece : 0;
-	exit->patch = exit->kind == EXIT_DIRECT ? patch : NULL;
+	exit->patch = exit->kind == EXIT_DIRECT || exit->kind == EXIT_INT80 ? patch : NULL;
 	exit->stub = build->at;
 	put_bytes(build, store, sizeof(store));
 	put32(build, THREAD_EXIT);
@@ -598,17 +758,18 @@ static struct fragment *fragment_make(struct thread *thread, uint64_t pc)
 	bool is_unstable = region && region_is_unstable(region);
 	struct build build = { .thread = thread, .pc = pc };
 	struct unstable unstable = {};
-	uint8_t *room = cache_room(pc, ROOM);
+	uint8_t *room = region ? cache_room(pc, ROOM) : NULL;
 	struct fragment *fragment;
 
-	if (!room && !region) /* nothing is copied: the way to the fault may lie anywhere */
-		room = cache_room(engine_boot.image_start, ROOM);
+	build.far = !room;
+	if (!room)
+		room = cache_room((uint64_t)engine_exit, ROOM);
 	if (!room)
 		engine_die("no room for translated code");
 	build.at = (uint8_t *)(((uintptr_t)room + 15) & ~(uintptr_t)15);
 	build.fragment = fragment = cache_fragment(pc);
 	build.first_run = tool() ? stream_runs_next() : 0;
-	if (is_unstable)
+	if (is_unstable && !build.far)
 		unstable_look(thread, pc, &unstable);
 	parts_put(&build, &unstable);
 	fragment->first_run = build.first_run;
@@ -651,6 +812,10 @@ static void registers_back(struct thread *thread, const struct build *build)
 		thread->regs[RCX] = thread->spill[0];
 	if (build->state & STATE_SPILLED)
 		thread->regs[RDX] = thread->spill[1];
+	if (build->state & STATE_X)
+		thread->regs[build->state >> STATE_X_SHIFT & 7] = thread->spill[0];
+	if (build->state & STATE_Y)
+		thread->regs[build->state >> STATE_Y_SHIFT & 7] = thread->spill[1];
 }
 
 bool translate_back(struct thread *thread, uint64_t at)
