@@ -17,8 +17,8 @@ DEPS_BUILD = gcc libc6-dev meson ninja-build pkgconf clang llvm bpftool libbpf-d
 	libiberty-dev
 DEPS_DEMO = perl
 DEPS_CHECK = $(DEPS_DEMO) binutils clang-format g++ gdb golang-go libcap2-bin libclang-rt-dev libcmocka-dev \
-	linux-perf mandoc povray povray-examples povray-includes protobuf-compiler python3 sqlite3 \
-	util-linux valgrind xz-utils zstd
+	linux-perf mandoc povray povray-examples povray-includes protobuf-compiler python3 redis-server \
+	sqlite3 util-linux valgrind xz-utils zstd
 
 .PHONY: all deps deps-demo deps-check build demo check bench lint fmt install clean
 

@@ -257,7 +257,6 @@ static struct task *leader_of(struct threads *threads)
 
 static int threads_take(struct inject *inject, struct threads *threads)
 {
-	const long options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD;
 	struct entrance entrance = {};
 	struct task *leader = leader_of(threads);
 	int err = leader ? signals_block(threads)
@@ -268,11 +267,11 @@ static int threads_take(struct inject *inject, struct threads *threads)
 		return err;
 	array_each(&threads->tasks, task)
 		task_settle(&task->remote.registers);
-	ptrace(PTRACE_SETOPTIONS, leader->tid, NULL, options | PTRACE_O_EXITKILL);
+	ptrace(PTRACE_SETOPTIONS, leader->tid, NULL, TASK_OPTIONS | PTRACE_O_EXITKILL);
 	err = entrance_make(inject, threads, &leader->remote, &entrance);
 	if (!err)
 		tasks_send(threads, &entrance);
-	ptrace(PTRACE_SETOPTIONS, leader->tid, NULL, options);
+	ptrace(PTRACE_SETOPTIONS, leader->tid, NULL, TASK_OPTIONS);
 	return err;
 }
 

@@ -13,7 +13,8 @@
  *
  * 1. No thread runs the program's own code before the handlers are the program's own again.
  * 2. Memory is unmapped when no thread is in it and no other process shares it.
- * 3. Whoever cannot be given back goes on in the engine: `leaving` is taken back.
+ * 3. The thread that unmaps is killed if the host dies meanwhile: its registers are not its own.
+ * 4. Whoever cannot be given back goes on in the engine: `leaving` is taken back.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -334,10 +335,12 @@ static int threads_leave(struct guest *guest, struct threads *threads)
 		err = err ? err : task_restore(task);
 	if (err || is_shared(guest))
 		return err;
+	ptrace(PTRACE_SETOPTIONS, last->tid, NULL, TASK_OPTIONS | PTRACE_O_EXITKILL);
 	err = remote_init_running(&last->remote);
 	err = err ? err : engine_unmap(guest, threads, &last->remote);
-	last->remote.mask = last->parked.mask;
-	return err ? err : task_restore(last);
+	err = err ? err : task_restore(last);
+	ptrace(PTRACE_SETOPTIONS, last->tid, NULL, TASK_OPTIONS);
+	return err;
 }
 
 static int leaving_set(struct guest *guest, uint64_t leaving)

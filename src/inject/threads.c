@@ -181,7 +181,7 @@ static int seize_refuse(const struct threads *threads, pid_t tid, int reason)
 
 static int task_add(struct threads *threads, pid_t tid)
 {
-	if (ptrace(PTRACE_SEIZE, tid, NULL, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD))
+	if (ptrace(PTRACE_SEIZE, tid, NULL, TASK_OPTIONS))
 		return seize_refuse(threads, tid, errno);
 	*array_push(&threads->tasks) = (struct task){ .tid = tid, .remote = { .tid = tid } };
 	return 0;

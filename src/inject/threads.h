@@ -6,9 +6,14 @@
  */
 #pragma once
 
+#include <sys/ptrace.h>
+
 #include "base/array.h"
 #include "inject/remote.h"
 #include "wire/engine.h"
+
+/* With which threads are attached to. */
+enum { TASK_OPTIONS = PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD };
 
 struct task {
 	pid_t tid;

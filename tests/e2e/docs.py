@@ -18,7 +18,7 @@ import lib
 
 PAGES = sorted(glob.glob(os.path.join(lib.ROOT, "docs/*.md"))) + [os.path.join(lib.ROOT, "README.md")]
 ABOUT_USE = ["where-does-the-time-go", "whole-machine", "reading-the-totals", "names-and-lines", "compare-two-runs",
-             "other-tools", "without-root", "which-values-flow"]
+             "other-tools", "without-root", "which-values-flow", "take-a-running-process"]
 WRONG_USAGE = 2
 PUNCTUATION = {"|", "||", "&", "&&", ";", "<", ">", ">>"}
 
@@ -57,7 +57,7 @@ def commands(text):
 
 def parsed(arguments, folder):
     """Runs the parser of the binary over the arguments: (exit status, output)."""
-    if arguments[0] in ("record", "doctor"):
+    if arguments[0] in ("record", "doctor", "trace"):
         options = arguments[:arguments.index("--")] if "--" in arguments else arguments
         arguments = options + ["--help"]
     run = subprocess.run([lib.ASSAY, *arguments], cwd=folder, capture_output=True, text=True, timeout=60,
@@ -79,7 +79,7 @@ class Docs(unittest.TestCase):
     def wrong(self, arguments):
         """What is wrong with a command, or None."""
         code, output = parsed(arguments, self.folder)
-        if arguments[0] in ("record", "doctor"):
+        if arguments[0] in ("record", "doctor", "trace"):
             return None if code == 0 else output
         return None if code == 1 and "no such profile" in output else output or f"exit status {code}"
 
