@@ -267,23 +267,17 @@ static struct thread *stranger_take(const struct engine_parked *at)
 	return thread;
 }
 
-static bool is_ours(uint64_t rip)
-{
-	for (size_t i = 0; i < memory_mappings.count; i++)
-		if (rip - memory_mappings.items[i].start < memory_mappings.items[i].size)
-			return true;
-	return false;
-}
-
 /* The program's registers, of a thread that was stopped anywhere but in the engine itself. False: where nobody can tell. */
 static bool state_find(struct thread *thread, const struct engine_registers *at)
 {
+	if (thread->native && thread->step)
+		return false; /* it is back after one instruction */
 	if (at->rip >= (uint64_t)engine_resume_begin && at->rip < (uint64_t)engine_resume_end) {
-		translate_back(thread, thread->next); /* it may be the middle of a fragment */
+		if (!thread->native)
+			translate_back(thread,
+				       thread->next); /* it may be the middle of a fragment */
 		return true;
 	}
-	if (thread->native && is_ours(at->rip))
-		return false;
 	registers_take(thread, at);
 	if (thread->native) {
 		thread->gs = at->gs_base;

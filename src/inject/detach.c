@@ -36,6 +36,8 @@
 
 enum {
 	MASK_SIZE = 8,
+	CODE_64 = 0x33, /* the code segment of 64-bit programs */
+	FLAG_TRAP = 0x100,
 	FLAGS_INITIAL = 0x202,
 	CALL_OFF = 0x7fffffff, /* what the engine takes for "to be done again" */
 	SYSCALL_STOP = SIGTRAP | 0x80,
@@ -137,6 +139,12 @@ static int task_send(struct threads *threads, struct task *task)
 	return err;
 }
 
+/* Neither 32-bit code nor one that is stepped: that passes. */
+static bool is_usual(const struct user_regs_struct *registers)
+{
+	return registers->cs == CODE_64 && !(registers->eflags & FLAG_TRAP);
+}
+
 static int task_interrupted(struct threads *threads, struct task *task)
 {
 	const struct guest *guest = threads->context;
@@ -153,7 +161,7 @@ static int task_interrupted(struct threads *threads, struct task *task)
 		return 0;
 	}
 	task->remote.registers = now.registers;
-	if (task_has_signal(threads->pid, task->tid))
+	if (task_has_signal(threads->pid, task->tid) || !is_usual(registers))
 		task_resume(threads, task, 0);
 	else if (is_in_call(guest, registers))
 		return call_off(threads, task);

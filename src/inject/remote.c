@@ -27,7 +27,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-enum { VDSO_SIZE_MAX = 4 * 4096, MASK_SIZE = 8, SYSCALL_STOP = SIGTRAP | 0x80 };
+enum { MASK_SIZE = 8, FLAG_TRAP = 0x100, SYSCALL_STOP = SIGTRAP | 0x80 };
 
 static int status_make(const siginfo_t *info)
 {
@@ -216,6 +216,7 @@ int remote_call(struct remote *remote, long number, const uint64_t arguments[6],
 
 	registers.rip = remote->syscall;
 	registers.rax = (unsigned long long)number;
+	registers.eflags &= ~(unsigned long long)FLAG_TRAP;
 	registers.orig_rax = ~0ull; /* not in a system call that could be restarted */
 	registers.rdi = arguments[0];
 	registers.rsi = arguments[1];
