@@ -12,7 +12,7 @@ public class Attach {
 	static long work(long x) {
 		Map<Long, Long> counts = new HashMap<>();
 
-		for (int round = 0; round < 600; round++) {
+		for (int round = 0; round < 250; round++) {
 			for (int i = 0; i < 20000; i++) {
 				x = x * 6364136223846793005L + 1442695040888963407L;
 				counts.merge(x >>> 54, 1L, Long::sum);

@@ -56,6 +56,13 @@ static uint64_t now(void)
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
+static void moment(void)
+{
+	struct timespec time = { 0, 3000000 };
+
+	nanosleep(&time, NULL);
+}
+
 static uint64_t steps(void)
 {
 	uint64_t x = 88172645463325252, sum = 0;
@@ -88,6 +95,7 @@ static void vectors(struct worker *worker)
 	double sum = series();
 
 	result(worker, sum > 1.6449 && sum < 1.6450 && sum == series());
+	moment();
 }
 
 /* --- Waits that have an end --- */
@@ -140,13 +148,6 @@ static int pipe_fds[2], event_fd = -1, epoll_fd;
 static sem_t sent, received;
 static pthread_t suspended_thread, waiting_thread;
 static volatile bool is_suspended, is_waiting;
-
-static void moment(void)
-{
-	struct timespec time = { 0, 3000000 };
-
-	nanosleep(&time, NULL);
-}
 
 static void pipe_read(struct worker *worker)
 {
@@ -312,6 +313,7 @@ static void fault(struct worker *worker)
 		result(worker, false);
 	}
 	result(worker, fault_address == page + 17);
+	moment();
 }
 
 /* --- Threads and processes --- */
@@ -329,6 +331,8 @@ static void thread_make(struct worker *worker)
 	if (pthread_create(&thread, NULL, thread_run, (void *)14))
 		abort();
 	result(worker, !pthread_join(thread, &got) && got == (void *)42);
+	if (worker->done % 8 == 0)
+		moment();
 }
 
 static void process_make(struct worker *worker)
@@ -363,8 +367,9 @@ static void gs(struct worker *worker)
 	unsigned long got = 0;
 
 	syscall(SYS_arch_prctl, ARCH_SET_GS, value);
-	for (int i = 0; i < 100; i++) {
+	for (int i = 0; i < 10; i++) {
 		steps();
+		moment();
 		syscall(SYS_arch_prctl, ARCH_GET_GS, &got);
 		result(worker, got == value);
 	}
