@@ -3,7 +3,7 @@
 """What the documentation says about the command line is true: commands, options, views, reasons, links.
 
 Each command line in a page, "$ assay ..." or "# assay ..." in an indented or fenced block, is given to the
-parser of the binary itself, and must not be wrong usage. Nothing is recorded: record gets --help after its
+parser of the binary itself, and must not be wrong usage. Nothing is recorded: record and trace get --help after their
 options, the readers run in an empty folder, where they can only fail to find the profile.
 """
 
@@ -18,8 +18,10 @@ import lib
 
 PAGES = sorted(glob.glob(os.path.join(lib.ROOT, "docs/*.md"))) + [os.path.join(lib.ROOT, "README.md")]
 ABOUT_USE = ["where-does-the-time-go", "whole-machine", "reading-the-totals", "names-and-lines", "compare-two-runs",
-             "other-tools", "without-root", "which-values-flow", "take-a-running-process"]
+             "other-tools", "without-root", "which-values-flow", "take-a-running-process",
+             "what-was-executed"]
 WRONG_USAGE = 2
+RUNS_SOMETHING = ("record", "trace", "doctor")
 PUNCTUATION = {"|", "||", "&", "&&", ";", "<", ">", ">>"}
 
 
@@ -57,7 +59,7 @@ def commands(text):
 
 def parsed(arguments, folder):
     """Runs the parser of the binary over the arguments: (exit status, output)."""
-    if arguments[0] in ("record", "doctor", "trace"):
+    if arguments[0] in RUNS_SOMETHING:
         options = arguments[:arguments.index("--")] if "--" in arguments else arguments
         arguments = options + ["--help"]
     run = subprocess.run([lib.ASSAY, *arguments], cwd=folder, capture_output=True, text=True, timeout=60,
@@ -79,7 +81,7 @@ class Docs(unittest.TestCase):
     def wrong(self, arguments):
         """What is wrong with a command, or None."""
         code, output = parsed(arguments, self.folder)
-        if arguments[0] in ("record", "doctor", "trace"):
+        if arguments[0] in RUNS_SOMETHING:
             return None if code == 0 else output
         return None if code == 1 and "no such profile" in output else output or f"exit status {code}"
 
