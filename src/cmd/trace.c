@@ -294,6 +294,7 @@ static int command_follow(const struct request *request, struct inject *inject,
 	follow_run(inject, pid, &result);
 	if (summary_give(request, inject, &result))
 		log_error("%s", err_text());
+	counts_say(inject_shared(inject));
 	if (!err && (err = recording_finish(&request->recording, session)))
 		log_error("%s", err_text());
 	return err && result.exit_code == 0 ? EXIT_FAILED : result.exit_code;
