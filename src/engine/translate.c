@@ -516,6 +516,16 @@ static void put_int80(struct build *build)
 	put_way(build, next_pc(build));
 }
 
+/* The signal shows the place behind it, which must not be that of a later instruction: a jump may take no room. */
+static bool put_trap(struct build *build)
+{
+	copy(build);
+	build->piece_instructions++;
+	put_state(build, next_pc(build), 0);
+	put8(build, 0x90);
+	return true;
+}
+
 /* Whatever does not go elsewhere by itself. */
 static bool other_put(struct build *build)
 {
@@ -534,9 +544,12 @@ static bool other_put(struct build *build)
 		build->ended = true;
 		put_popf(build);
 		return true;
+	case ZYDIS_MNEMONIC_INT3:
+	case ZYDIS_MNEMONIC_INT1:
+		return put_trap(build);
 	case ZYDIS_MNEMONIC_INT:
 		if (insn->raw.imm[0].value.u != INT_SYSCALL)
-			return copy(build);
+			return put_trap(build);
 		build->ended = true;
 		put_int80(build);
 		return true;
@@ -559,6 +572,8 @@ static bool instruction_put(struct build *build)
 {
 	switch (build->insn.meta.category) {
 	case ZYDIS_CATEGORY_COND_BR:
+		if (!is_direct(&build->insn))
+			return other_put(build); /* xend is called one */
 		build->ended = true;
 		if (is_odd(&build->insn))
 			return false;

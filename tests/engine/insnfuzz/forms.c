@@ -337,6 +337,8 @@ static void form_vector(struct random *random, struct sequence *sequence)
 	}
 	if (kind && code[lengths[kind]] == 0x70)
 		return; /* has an immediate */
+	if (!sequence_allows(code))
+		return;
 	item_add(sequence, code, at);
 }
 

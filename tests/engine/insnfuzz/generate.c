@@ -23,6 +23,7 @@
 	X(RDPMC, "counts events, if it is allowed")                                 \
 	X(RDRAND, "random")                                                         \
 	X(RDSEED, "random")                                                         \
+	X(CPUID, "the CPU that it runs on, among other things")                     \
 	X(RDPID, "the CPU that it runs on")                                         \
 	X(SYSCALL, "a system call with a random number; forms.c has some")          \
 	X(SYSENTER, "a system call that returns elsewhere, on some processors")     \
@@ -41,6 +42,10 @@
 	X(XSAVEOPT64, "as XSAVE")                                                   \
 	X(XSAVEC, "as XSAVE")                                                       \
 	X(XSAVEC64, "as XSAVE")                                                     \
+	X(FNSAVE, "stores the address of the last x87 instruction: see the design page")  \
+	X(FNSTENV, "as FNSAVE")                                                     \
+	X(FXSAVE, "as FNSAVE")                                                      \
+	X(FXSAVE64, "as FNSAVE")                                                    \
 	X(XGETBV, "tells what is in use, as XSAVE")                                 \
 	X(XBEGIN, "transactions may abort at any time")
 // clang-format on
@@ -81,6 +86,13 @@ static bool is_excluded(const ZydisDecodedInstruction *insn)
 	default:
 		return false;
 	}
+}
+
+bool sequence_allows(const uint8_t *code)
+{
+	ZydisDecodedInstruction insn;
+
+	return !decode(code, 10, &insn) || !is_excluded(&insn);
 }
 
 /* Always faults: one of many will do. */

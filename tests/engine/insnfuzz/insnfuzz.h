@@ -75,6 +75,8 @@ struct sequence {
 void generate(struct random *random, bool loops, struct sequence *ret);
 /* Puts the sequence where it will run; the last item's displacement leads to `leave`. Returns the bytes used. */
 size_t sequence_place(const struct sequence *sequence, uint64_t leave_pointer, uint8_t *place);
+/* An instruction that is not left out. */
+bool sequence_allows(const uint8_t *code);
 void sequence_print(const uint8_t *place, size_t size);
 /* Sets the bit of each instruction's offset. */
 void sequence_starts(const struct sequence *sequence, uint64_t *ret);

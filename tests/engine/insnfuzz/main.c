@@ -35,6 +35,12 @@ static uint64_t leave_pointer(void)
 
 _Static_assert(BATCH *SLOT + 8 <= 0x200000, "code");
 
+/* The last sequence of a batch leads into memory that cannot be executed, often in the middle of an instruction. */
+static uint8_t *cliff(struct random *random, size_t size)
+{
+	return (uint8_t *)NEAR_BASE - 1 - random_below(random, size);
+}
+
 static struct random random_for(const struct options *options, uint64_t batch, size_t index)
 {
 	struct random random = { options->seed * 1000003 + batch };
@@ -60,6 +66,7 @@ static void batch_run(const struct options *options, uint64_t batch)
 	static struct sequence sequence;
 	static struct random randoms[BATCH];
 	static size_t sizes[BATCH];
+	static uint8_t *places[BATCH];
 	static uint64_t starts[BATCH][SLOT / 64];
 	struct outcome outcome;
 	uint64_t hash = batch;
@@ -69,14 +76,19 @@ static void batch_run(const struct options *options, uint64_t batch)
 	for (size_t i = 0; i < BATCH; i++) {
 		randoms[i] = random_for(options, batch, i);
 		generate(&randoms[i], options->timer > 0, &sequence);
-		sizes[i] = sequence_place(&sequence, leave_pointer(), slot(i));
+		places[i] = slot(i);
+		sizes[i] = sequence_place(&sequence, leave_pointer(), places[i]);
+		if (i == BATCH - 1) {
+			places[i] = cliff(&randoms[i], sizes[i]);
+			sequence_place(&sequence, leave_pointer(), places[i]);
+		}
 		sequence_starts(&sequence, starts[i]);
 	}
 	run_code((uint8_t *)CODE_BASE, NEAR_BASE - CODE_BASE);
 	for (size_t i = 0; i < BATCH; i++) {
 		if ((long)i == options->print)
-			sequence_print(slot(i), sizes[i]);
-		run_one(&randoms[i], (uint64_t)slot(i), sizes[i], starts[i], &outcome);
+			sequence_print(places[i], sizes[i]);
+		run_one(&randoms[i], (uint64_t)places[i], sizes[i], starts[i], &outcome);
 		ends[outcome_signal(&outcome)]++;
 		hash = hash * 0x100000001b3ull + outcome_hash(&outcome);
 		if (options->each)

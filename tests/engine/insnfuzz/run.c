@@ -4,7 +4,6 @@
  * Every second signal goes back through sigreturn to machine_leave, which has to find the state that the frame had.
  */
 #include <err.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -103,26 +102,9 @@ static void watch_init(void)
 	setitimer(ITIMER_PROF, &tick, NULL);
 }
 
-/* cpuid tells one CPU from another. */
-static void cpu_pin(void)
-{
-	cpu_set_t allowed, first;
-	int cpu = 0;
-
-	if (sched_getaffinity(0, sizeof(allowed), &allowed))
-		err(1, "sched_getaffinity");
-	while (!CPU_ISSET(cpu, &allowed))
-		cpu++;
-	CPU_ZERO(&first);
-	CPU_SET(cpu, &first);
-	sched_setaffinity(0, sizeof(first), &first);
-}
-
 void run_init(void)
 {
 	struct random random = { 1 };
-
-	cpu_pin();
 
 	map(0x10000, LOW_RESERVED - 0x10000, PROT_NONE);
 	map(LOW_BASE, LOW_SIZE, PROT_READ | PROT_WRITE);

@@ -1,0 +1,71 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Random instruction sequences leave the same state behind natively and in the engine.
+
+tests/engine/insnfuzz makes the sequences from a seed and prints a hash for each batch of 1024. Where two hashes differ, the
+sequence is searched for and shown with what came of it. A part of them is interrupted by a timer, whose handler looks at
+where it has interrupted. INSNFUZZ_SEQUENCES is how many sequences to run; what is run is the same each time.
+"""
+
+import json
+import os
+import subprocess
+import unittest
+
+import lib
+
+PROGRAM = os.path.join(os.environ.get("BUILD", os.path.join(lib.ROOT, "build")), "tests/engine/insnfuzz/insnfuzz")
+SEQUENCES = int(os.environ.get("INSNFUZZ_SEQUENCES", "60000"))
+BATCH = 1024
+BATCHES = 32 # of a process
+TIMER_EVERY = 4 # of that many processes one has a timer
+TIMER = ["-t", "400"] # microseconds
+SECONDS = 300
+
+
+def native(arguments):
+    return subprocess.run([PROGRAM, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS)
+
+
+def traced(arguments):
+    """The finished process, and what of it left the engine."""
+    path = lib.scratch("summary.json")
+    run = subprocess.run([lib.ASSAY, "trace", "-q", "--tool", "none", "--summary", path, "--", PROGRAM, *arguments],
+                         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS)
+    with open(path, encoding="utf-8") as file:
+        return run, json.load(file)["rows"]
+
+
+def difference(arguments, batch):
+    """The first sequence of the batch that differs, in words."""
+    one = [*arguments, "-b", str(batch), "-n", "1"]
+    lines = zip(native([*one, "-e"]).stdout.splitlines(), traced([*one, "-e"])[0].stdout.splitlines())
+    for ours, theirs in lines:
+        if ours != theirs and not ours.startswith("batch"):
+            show = [*one, "-p", ours.split()[0]]
+            return f"natively:\n{native(show).stdout}in the engine:\n{traced(show)[0].stdout}"
+    return "each sequence of the batch by itself is the same"
+
+
+class Instructions(unittest.TestCase):
+    def compare(self, seed, extra):
+        """How many interrupts came while sequences ran in the engine."""
+        arguments = ["-s", str(seed), *extra]
+        wanted = native([*arguments, "-n", str(BATCHES)])
+        got, left = traced([*arguments, "-n", str(BATCHES)])
+        for ours, theirs in zip(wanted.stdout.splitlines(), got.stdout.splitlines()):
+            if ours != theirs:
+                self.fail(f"seed {seed}, {ours}: {difference(arguments, ours.split()[1])}")
+        self.assertEqual((wanted.returncode, wanted.stdout), (got.returncode, got.stdout), got.stderr)
+        self.assertEqual(left, [], f"seed {seed}: a thread left the engine")
+        return int(got.stderr.rsplit("interrupted ", 1)[1])
+
+    def test_sequences(self):
+        interrupts = 0
+        for i in range(max(2, -(-SEQUENCES // (BATCH * BATCHES)))):
+            interrupts += self.compare(i + 1, TIMER if i % TIMER_EVERY == 1 else [])
+        self.assertGreater(interrupts, 100)
+
+
+if __name__ == "__main__":
+    lib.main()
