@@ -11,6 +11,7 @@ A place is judged if at least RUNS of the interpreted runs came by: the values o
 import collections
 import concurrent.futures
 import subprocess
+import sys
 
 import lib
 
@@ -18,6 +19,17 @@ PROGRAMS = ("interpreter", "table", "polynomial", "parser", "shares")
 RUNS = 200
 NEAR = 0.03
 TIE = 0.01
+
+# Ends when process argv[1] has used argv[2] seconds of CPU time, or after a minute.
+CPU_WAIT = """
+import os, sys, time
+def used():
+    fields = open(f"/proc/{sys.argv[1]}/stat").read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+begun, end = used(), time.monotonic() + 60
+while used() - begun < float(sys.argv[2]) and time.monotonic() < end:
+    time.sleep(0.02)
+"""
 
 # item: result, arg0, ...; address of the instruction or function; caller: last byte of the call, or 0
 Site = collections.namedtuple("Site", "item address caller")
@@ -61,9 +73,11 @@ class Subject:
             self.counts[Site(item, address, caller)][value] = int(times)
 
     def record(self, seconds, *options):
-        """The rows of the report on a recording of so many seconds."""
+        """The rows of the report on a recording of so many seconds of the program's CPU time, and thus as many
+        samples however busy the machine is."""
         with lib.Program(counter(), "run", self.path) as program:
-            run = lib.record("-F", "4999", "--duration", str(seconds), "-p", str(program.pid), *options)
+            run = lib.record("-F", "4999", "-p", str(program.pid), *options, "--", sys.executable, "-c", CPU_WAIT,
+                             str(program.pid), str(seconds))
         rows = lib.report(run.path, "values")["rows"]
         return [row for row in rows if row["module"] == f"values_{self.name}" and self.is_counted(row)]
 
