@@ -155,7 +155,7 @@ class Counts(unittest.TestCase):
         self.assertGreater(sum(expected.values()), 1000)
 
     def test_two_ways(self):
-        for command in ([self.program], ["/usr/bin/sort", "-r", "/etc/services"]):
+        for command in ([self.program], ["/usr/bin/xz", "-0", "-c", "/bin/ls"]):
             code = 3 if command == [self.program] else 0
             raw = lib.scratch("raw")
             counted = Trace("count", *command, code=code)
