@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Views of a small trace that is written down here, against sums made by hand. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "analyse/views.h"
+#include "base/err.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+static struct profile_module modules[] = { {},
+					   { .path = "/bin/p", .name = "p", .build_id = "" },
+					   { .path = "/lib/l", .name = "l", .build_id = "" } };
+static struct profile_process processes[] = {
+	{ .comm = "" }, { .pid = 10, .uid = 0, .comm = "p", .exe = "/bin/p", .cgroup = "" }
+};
+static struct profile_thread threads[] = { { .comm = "" },
+					   { .process = 1, .tid = 10, .comm = "first" },
+					   { .process = 1, .tid = 11, .comm = "second" } };
+static struct profile_symbol symbols[] = {
+	{ .name = "", .linkage = "" },
+	{ .module = 1, .name = "outer", .linkage = "outer", .address = 0x100, .size = 64 },
+	{ .module = 1, .name = "inner", .linkage = "inner", .inlined = true },
+	{ .module = 2, .name = "help", .linkage = "help", .address = 0x200, .size = 64 },
+};
+static const char *files[] = { "", "a.c", "b.c" };
+static struct profile_frame frames[] = { {}, { 1, 1, 5 }, { 2, 1, 2 }, { 1, 1, 6 }, { 3, 2, 9 } };
+/* outer; inner, inlined into outer; help; code without a name. */
+static struct profile_location locations[] = {
+	{}, { 1, 0x100, 1, 1 }, { 1, 0x108, 2, 2 }, { 2, 0x200, 4, 1 }, { 2, 0x900, 0, 0 }
+};
+/* The first has three instructions of outer and two of inner. */
+static struct profile_block blocks[] = {
+	{}, { 1, 20, 5, 0, 2 }, { 3, 8, 4, 2, 1 }, { 4, 1, 1, 0, 0 }
+};
+static struct profile_block_part parts[] = { { 1, 3 }, { 2, 2 }, { 3, 4 } };
+static struct profile_execution executions[] = {
+	{ 1, 1, 100 }, { 1, 2, 10 }, { 2, 2, 7 }, { 3, 1, 2 }
+};
+static struct profile_thread_runs runs[] = { { 1, 60, 4 }, { 2, 40, 0 } };
+static struct profile_source_line lines[] = {
+	{ 1, 5, 1, 110 }, { 1, 6, 1, 0 }, { 1, 6, 2, 3 }, { 1, 7, 1, 0 }, { 2, 9, 2, 0 }
+};
+static struct profile_named_count losses[] = { { "unknown_run", "runs", 4 } };
+
+/* 110 * 5 + 7 * 4 + 2 instructions in 110 + 7 + 2 blocks. */
+enum { INSTRUCTIONS = 580, BLOCKS = 119 };
+
+static struct profile profile_make(struct profile_named_count *tool, const char *name)
+{
+	*tool = (struct profile_named_count){ .name = "tool", .text = name };
+	return (struct profile){
+		.modules = modules,
+		.module_count = COUNT(modules),
+		.processes = processes,
+		.process_count = COUNT(processes),
+		.threads = threads,
+		.thread_count = COUNT(threads),
+		.symbols = symbols,
+		.symbol_count = COUNT(symbols),
+		.files = files,
+		.file_count = COUNT(files),
+		.frames = frames,
+		.frame_count = COUNT(frames),
+		.locations = locations,
+		.location_count = COUNT(locations),
+		.blocks = blocks,
+		.block_count = COUNT(blocks),
+		.block_parts = parts,
+		.block_part_count = COUNT(parts),
+		.executions = executions,
+		.execution_count = COUNT(executions),
+		.thread_runs = runs,
+		.thread_runs_count = COUNT(runs),
+		.source_lines = lines,
+		.source_line_count = COUNT(lines),
+		.seen = 104,
+		.kept = 100,
+		.losses = losses,
+		.loss_count = COUNT(losses),
+		.meta = tool,
+		.meta_count = 1,
+	};
+}
+
+static struct table *run(const char *tool, const char *view, const struct filter *filter)
+{
+	struct profile_named_count meta;
+	struct profile profile = profile_make(&meta, tool);
+	struct view_request request = { .min_share = -1, .min_invariance = -1 };
+	struct table *table = NULL;
+
+	if (filter)
+		request.filter = *filter;
+	assert_int_equal(view_run(view_find(view), &profile, &request, &table), 0);
+	return table;
+}
+
+static uint64_t sum(const struct table *table, const char *column)
+{
+	int index = table_column(table, column);
+	uint64_t total = 0;
+
+	assert_true(index >= 0);
+	for (size_t i = 0; i < table->row_count; i++)
+		total += table_row(table, i)[index].number;
+	return total;
+}
+
+/* Of the row whose column `key` has that text; -1: there is none. */
+static int64_t number(const struct table *table, const char *key, const char *text,
+		      const char *column)
+{
+	for (size_t i = 0; i < table->row_count; i++) {
+		const struct cell *row = table_row(table, i);
+
+		if (!strcmp(row[table_column(table, key)].text, text))
+			return (int64_t)row[table_column(table, column)].number;
+	}
+	return -1;
+}
+
+static void every_view_adds_up(void **state)
+{
+	static const char *const names[] = { "functions", "lines", "modules", "processes",
+					     "threads" };
+
+	for (size_t i = 0; i < COUNT(names); i++) {
+		struct table *table = run("count", names[i], NULL);
+
+		assert_int_equal(sum(table, "instructions"), INSTRUCTIONS);
+		assert_int_equal(sum(table, "blocks"), BLOCKS);
+		assert_int_equal(table->totals.kept, INSTRUCTIONS);
+		/* Four lost runs, of 5.8 instructions each. */
+		assert_int_equal(table->totals.seen, INSTRUCTIONS + 23);
+		assert_int_equal(table->totals.losses[0].count, 23);
+		table_destroy(table);
+	}
+}
+
+static void instructions_belong_to_inlined_functions(void **state)
+{
+	struct table *table = run("count", "functions", NULL);
+
+	assert_int_equal(number(table, "symbol", "outer", "instructions"), 330);
+	assert_int_equal(number(table, "symbol", "inner", "instructions"), 220);
+	assert_int_equal(number(table, "symbol", "inner", "blocks"), 0);
+	assert_int_equal(number(table, "symbol", "outer", "blocks"), 110);
+	assert_int_equal(number(table, "symbol", "help", "instructions"), 28);
+	assert_int_equal(number(table, "symbol", "[unknown]", "instructions"), 2);
+	table_destroy(table);
+}
+
+static void filters_choose(void **state)
+{
+	const char *symbol = "inner", *module = "l";
+	int64_t tid = 11;
+	struct filter filter = { .tids = { &tid, 1, 1 } };
+	struct table *table = run("count", "functions", &filter);
+
+	assert_int_equal(sum(table, "instructions"), 10 * 5 + 28);
+	assert_int_equal(table->totals.selected, 78);
+	assert_int_equal(table->totals.kept, INSTRUCTIONS);
+	table_destroy(table);
+	filter = (struct filter){ .symbols = { &symbol, 1, 1 } };
+	table = run("count", "threads", &filter);
+	assert_int_equal(number(table, "comm", "first", "instructions"), 200);
+	assert_int_equal(number(table, "comm", "second", "instructions"), 20);
+	assert_int_equal(sum(table, "blocks"), 0);
+	table_destroy(table);
+	filter = (struct filter){ .modules = { &module, 1, 1 } };
+	table = run("count", "lines", &filter);
+	assert_int_equal(sum(table, "instructions"), 30);
+	table_destroy(table);
+}
+
+static void marks_count_once(void **state)
+{
+	struct table *table = run("coverage", "processes", NULL);
+
+	assert_int_equal(table->totals.kept, 100 + 7 + 2); /* marks are 1 in real profiles */
+	assert_int_equal(table->row_count, 1);
+	assert_int_equal(sum(table, "blocks"), 100 + 7 + 2);
+	assert_false(table_row(table, 0)[table_column(table, "instructions")].set);
+	table_destroy(table);
+}
+
+/* Line 6 is in two modules, and executed in one of them. */
+static void coverage_has_each_line_once(void **state)
+{
+	const char *module = "p";
+	struct filter filter = { .modules = { &module, 1, 1 } };
+	struct table *table = run("coverage", "coverage", NULL);
+
+	assert_int_equal(table->row_count, 2);
+	assert_int_equal(number(table, "file", "a.c", "lines"), 3);
+	assert_int_equal(number(table, "file", "a.c", "executed"), 2);
+	assert_int_equal(number(table, "file", "b.c", "executed"), 0);
+	table_destroy(table);
+	table = run("coverage", "coverage", &filter);
+	assert_int_equal(table->row_count, 1);
+	assert_int_equal(number(table, "file", "a.c", "executed"), 1);
+	table_destroy(table);
+}
+
+static void views_know_what_they_are_about(void **state)
+{
+	const struct view_request request = { .min_share = -1, .min_invariance = -1 };
+	struct profile_named_count meta;
+	struct profile trace = profile_make(&meta, "count"), samples = trace;
+	struct table *table = NULL;
+
+	samples.meta_count = 0;
+	assert_int_equal(view_run(view_find("tree"), &trace, &request, &table), -ENODATA);
+	assert_non_null(strstr(err_text(), "assay record"));
+	assert_int_equal(view_run(view_find("coverage"), &samples, &request, &table), -ENODATA);
+	assert_non_null(strstr(err_text(), "assay trace"));
+	assert_int_equal(view_run(view_find("losses"), &trace, &request, &table), 0);
+	assert_int_equal(table->totals.seen, 104);
+	table_destroy(table);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_view_adds_up),
+		cmocka_unit_test(instructions_belong_to_inlined_functions),
+		cmocka_unit_test(filters_choose),
+		cmocka_unit_test(marks_count_once),
+		cmocka_unit_test(coverage_has_each_line_once),
+		cmocka_unit_test(views_know_what_they_are_about),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Executed code, written and read back; and files that say what cannot be. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include "base/err.h"
+#include "store/profile.h"
+
+static char folder[] = "/tmp/assay-trace-test-XXXXXX";
+static char path[sizeof(folder) + 16];
+
+static int folder_make(void **state)
+{
+	if (!mkdtemp(folder))
+		return -1;
+	snprintf(path, sizeof(path), "%s/assay.db", folder);
+	return 0;
+}
+
+static int folder_remove(void **state)
+{
+	unlink(path);
+	return rmdir(folder);
+}
+
+static void rows_write(struct store *store)
+{
+	struct file_id file, same;
+
+	store_process_put(store, &(struct store_process){ .id = { 1 }, .pid = 7, .comm = "p" });
+	for (uint32_t i = 1; i <= 2; i++)
+		store_thread_put(
+			store, &(struct store_thread){
+				       .id = { i }, .process = { 1 }, .tid = 6 + i, .comm = "t" });
+	store_module_put(store, &(struct store_module){ .id = { 1 }, .path = "/bin/p" });
+	for (uint32_t i = 1; i <= 3; i++)
+		store_location_put(store, (struct location_id){ i }, (struct module_id){ 1 },
+				   16 * i);
+	store_block_put(store, &(struct store_block){ 1, { 1 }, 20, 5 });
+	store_block_put(store, &(struct store_block){ 2, { 3 }, 4, 1 });
+	store_block_part_put(store, &(struct store_block_part){ 1, 0, { 1 }, 3 });
+	store_block_part_put(store, &(struct store_block_part){ 1, 1, { 2 }, 2 });
+	store_block_part_put(store, &(struct store_block_part){ 2, 0, { 3 }, 1 });
+	store_execution_add(store, 1, (struct thread_id){ 1 }, 100);
+	store_execution_add(store, 1, (struct thread_id){ 2 }, 10);
+	store_execution_add(store, 1, (struct thread_id){ 1 }, 1);
+	store_execution_add(store, 2, (struct thread_id){ 2 }, 3);
+	store_thread_runs_add(store, (struct thread_id){ 1 }, 40, 2);
+	store_thread_runs_add(store, (struct thread_id){ 1 }, 1, 0);
+	store_loss_set(store, "unknown_run", "runs", 2);
+	store_seen_set(store, 43);
+	assert_int_equal(store_file_find(store, "a.c", &file), 0);
+	assert_int_equal(store_file_find(store, "a.c", &same), 0);
+	assert_int_equal(file.v, same.v);
+	store_source_line_put(store, &(struct store_source_line){ file, 8, { 1 }, 101 });
+	store_source_line_put(store, &(struct store_source_line){ file, 9, { 1 }, 0 });
+}
+
+static int profile_make(void **state)
+{
+	struct store *store;
+
+	unlink(path);
+	assert_int_equal(store_create(path, &store), 0);
+	rows_write(store);
+	assert_int_equal(store_finish(store), 0);
+	store_destroy(store);
+	return 0;
+}
+
+static void what_was_written_is_read(void **state)
+{
+	struct profile *p;
+
+	assert_int_equal(profile_load(path, &p), 0);
+	assert_int_equal(p->block_count, 3);
+	assert_int_equal(p->blocks[1].length, 20);
+	assert_int_equal(p->blocks[1].part_count, 2);
+	assert_int_equal(p->block_parts[p->blocks[1].first_part + 1].location, 2);
+	assert_int_equal(p->block_parts[p->blocks[1].first_part + 1].instructions, 2);
+	assert_int_equal(p->execution_count, 3);
+	assert_int_equal(p->executions[0].count, 101);
+	assert_int_equal(p->executions[2].thread, 2);
+	assert_int_equal(p->thread_runs_count, 1);
+	assert_int_equal(p->thread_runs[0].runs, 41);
+	assert_int_equal(p->thread_runs[0].lost, 2);
+	assert_int_equal(p->kept, 41);
+	assert_int_equal(p->seen, 43);
+	assert_int_equal(p->source_line_count, 2);
+	assert_string_equal(p->files[p->source_lines[1].file], "a.c");
+	assert_int_equal(p->source_lines[0].count, 101);
+	profile_destroy(p);
+}
+
+static void wrong_rows_are_refused(void **state)
+{
+	static const char *const wrongs[] = {
+		"update block set location = 99 where id = 2",
+		"update block set instructions = 1000000 where id = 2",
+		"delete from block where id = 1",
+		"update block_part set part = 2 where block = 1 and part = 1",
+		"update block_part set instructions = 9 where block = 1 and part = 1",
+		"update block_part set location = 0 where block = 2",
+		"update execution set thread = 3 where block = 2",
+		"update execution set block = 3 where block = 2",
+		"update execution set count = -1 where block = 2",
+		"update execution set count = 9000000000000000000",
+		"update thread_runs set thread = 5",
+		"update thread_runs set runs = -3",
+		"update source_line set file = 2 where line = 9",
+		"update source_line set module = 2 where line = 9",
+		"update source_line set line = -1 where line = 9",
+	};
+
+	for (size_t i = 0; i < sizeof(wrongs) / sizeof(wrongs[0]); i++) {
+		struct profile *p;
+		sqlite3 *db;
+
+		profile_make(state);
+		assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+		assert_int_equal(sqlite3_exec(db, wrongs[i], NULL, NULL, NULL), SQLITE_OK);
+		sqlite3_close(db);
+		if (profile_load(path, &p) != -EBADMSG)
+			fail_msg("believed: %s", wrongs[i]);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(what_was_written_is_read, profile_make),
+		cmocka_unit_test(wrong_rows_are_refused),
+	};
+
+	return cmocka_run_group_tests(tests, folder_make, folder_remove);
+}
