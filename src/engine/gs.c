@@ -169,11 +169,11 @@ static void insn_put(const ZydisDecodedInstruction *insn, const uint8_t *code, s
 
 /*
  * Those that do more with the address than to use it: pop computes it when rsp has changed, x87 keeps the offset without the base,
- * and the kernel emulates sldt and its kin by looking at their bytes.
+ * the kernel emulates sldt and its kin by looking at their bytes, and bt adds to it, which a 32-bit address does not outgrow.
  */
 static bool is_special(const ZydisDecodedInstruction *insn)
 {
-	return insn->meta.category == ZYDIS_CATEGORY_POP ||
+	return insn->address_width == 32 || insn->meta.category == ZYDIS_CATEGORY_POP ||
 	       insn->meta.category == ZYDIS_CATEGORY_SYSTEM ||
 	       insn->meta.category == ZYDIS_CATEGORY_X87_ALU ||
 	       insn->meta.isa_ext == ZYDIS_ISA_EXT_X87;
