@@ -258,6 +258,15 @@ static bool is_in_code(uint64_t rip)
 	return rip >= CODE_BASE && rip < NEAR_BASE;
 }
 
+/* From both timers: where they expire at once, only one of their handlers sees the sequence. */
+static void hang_check(const greg_t *registers)
+{
+	if (!now.running || now.ticks < 3 || !is_in_code((uint64_t)registers[REG_RIP]))
+		return;
+	now.outcome->words[WORD_HUNG] = 1;
+	machine_escape();
+}
+
 static void on_timer(const greg_t *registers)
 {
 	uint64_t rip = (uint64_t)registers[REG_RIP], offset = rip - now.start;
@@ -311,13 +320,13 @@ void on_signal(int number, void *info_given, void *context_given)
 
 	if (number == SIGALRM) {
 		on_timer(registers);
+		hang_check(registers);
 		return;
 	}
 	if (number == SIGPROF) {
-		if (!now.running || ++now.ticks < 3 || !is_in_code((uint64_t)registers[REG_RIP]))
-			return;
-		now.outcome->words[WORD_HUNG] = 1;
-		machine_escape();
+		now.ticks++;
+		hang_check(registers);
+		return;
 	}
 	if (!now.running)
 		errx(1, "signal %d at %#llx outside of a sequence", number, registers[REG_RIP]);
