@@ -214,11 +214,25 @@ static struct engine_registers registers_of(const struct thread *thread)
 	return registers;
 }
 
+/* A signal that waits is for the program's own handler now. Gives the program's mask. */
+static uint64_t pending_give(struct thread *thread, uint64_t mask)
+{
+	if (!thread->pending)
+		return mask;
+	sys_4(rt_tgsigqueueinfo, sys_0(getpid), sys_0(gettid), thread->pending,
+	      thread->pending_info);
+	thread->pending = 0;
+	return thread->mask;
+}
+
+/* All signals are blocked. */
 _Noreturn static void leave(struct thread *thread, uint64_t mask)
 {
-	struct engine_parked at = { .registers = registers_of(thread), .mask = mask };
+	struct engine_parked at = { .registers = registers_of(thread) };
 	bool native = thread->native;
 
+	mask = pending_give(thread, mask);
+	at.mask = mask;
 	if (tool() && tool()->thread_end)
 		tool()->thread_end(thread);
 	signal_alternate_give(thread);
@@ -237,18 +251,9 @@ _Noreturn static void leave(struct thread *thread, uint64_t mask)
 	}
 }
 
-/* A signal that waits is for the program's own handler now. */
 _Noreturn void attach_leave(struct thread *thread)
 {
-	uint64_t mask = signal_block();
-
-	if (thread->pending) {
-		mask = thread->mask;
-		sys_4(rt_tgsigqueueinfo, sys_0(getpid), sys_0(gettid), thread->pending,
-		      thread->pending_info);
-		thread->pending = 0;
-	}
-	leave(thread, mask);
+	leave(thread, signal_block());
 }
 
 /* One that was made by a thread which had left the engine. */
@@ -270,6 +275,8 @@ static struct thread *stranger_take(const struct engine_parked *at)
 /* The program's registers, of a thread that was stopped anywhere but in the engine itself. False: where nobody can tell. */
 static bool state_find(struct thread *thread, const struct engine_registers *at)
 {
+	uint64_t target = thread->pc;
+
 	if (thread->native && thread->step)
 		return false; /* it is back after one instruction */
 	if (at->rip >= (uint64_t)engine_resume_begin && at->rip < (uint64_t)engine_resume_end) {
@@ -283,7 +290,18 @@ static bool state_find(struct thread *thread, const struct engine_registers *at)
 		thread->gs = at->gs_base;
 		return true;
 	}
-	return translate_back(thread, at->rip);
+	if (translate_back(thread, at->rip))
+		return true;
+	thread->pc = target; /* of an indirect branch, perhaps */
+	return false;
+}
+
+/* The host has died while a thread was on its way to a step: everything is as it was prepared. */
+_Noreturn static void step_again(struct thread *thread, uint64_t mask)
+{
+	gs_set(thread);
+	signal_unblock(mask);
+	native_leave(thread);
 }
 
 _Noreturn void engine_release(const struct engine_parked *at)
@@ -297,7 +315,11 @@ _Noreturn void engine_release(const struct engine_parked *at)
 	engine_lock();
 	known = state_find(thread, &at->registers);
 	engine_unlock();
-	while (!known)
+	while (!known) {
 		park(&refused);
+		if (!host_exists() && thread->native)
+			step_again(thread, at->mask);
+		wait_a_moment();
+	}
 	leave(thread, at->mask);
 }
