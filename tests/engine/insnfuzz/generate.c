@@ -201,9 +201,12 @@ static void displacement_tame(struct random *random, const ZydisDecodedInstructi
 		small = random_percent(random, 90) ? (int32_t)random_below(random, NEAR_SIZE - 64)
 						   : NEAR_SIZE + 64;
 		memcpy(place, &small, 4);
-	} else if (insn->raw.disp.size == 32 && random_percent(random, 85)) {
+	} else if (insn->raw.disp.size == 32) {
 		if (insn->raw.modrm.mod == 0)
 			small += LOW_BASE + LOW_SIZE / 2; /* no base */
+		if (random_percent(random, 15)) /* where nothing is, not even of the engine */
+			small += (random_percent(random, 50) ? 1 : -1) *
+				 (int32_t)(0x10000 + random_below(random, 0xe0000));
 		memcpy(place, &small, 4);
 	}
 }
