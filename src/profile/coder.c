@@ -16,11 +16,13 @@
  *  1. Writing and reading change the model in the same way.
  *  2. Chances are never 0 or 1: at least CHANCE_LIMIT away from both.
  *  3. low < high, and they differ in the first byte, between two bits.
- *  4. A context's symbols are different from each other.
+ *  4. Bits that wait are coded before anything that was put after them.
+ *  5. A context's symbols are different from each other.
  */
 #include "profile/coder.h"
 
 #include <assert.h>
+#include <emmintrin.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -40,7 +42,8 @@ enum {
 	TREE = 1 << CODER_TREE_BITS,
 	FOUND_NOWHERE = 3, /* in history: first asked, second, later, nowhere */
 	MISSING_MAX = 8,
-	ROOM = 512, /* bytes, more than a symbol or number takes */
+	FETCH_AHEAD = 8, /* symbols; at least CODER_REACH */
+	BITS_SYMBOL = 256, /* more than a symbol or number takes */
 };
 
 static const unsigned order_lengths[CODER_ORDERS] = { 4, 2, 1 };
@@ -109,43 +112,65 @@ static inline void chance_learn(uint16_t *chance, unsigned bit, unsigned rate)
 	*chance = (uint16_t)(*chance + ((target - *chance) >> rate));
 }
 
-static inline uint32_t range_split(const struct coder *coder, uint16_t chance)
+static inline uint32_t range_split(const struct coder_range *range, uint32_t chance)
 {
-	return coder->low + (uint32_t)((uint64_t)(coder->high - coder->low) * chance >> 16);
+	return range->low + (uint32_t)((uint64_t)(range->high - range->low) * chance >> 16);
 }
 
-static inline void range_take(struct coder *coder, uint32_t middle, unsigned bit)
+static inline void range_take(struct coder_range *range, uint32_t middle, unsigned bit)
 {
-	coder->high = bit ? middle : coder->high;
-	coder->low = bit ? coder->low : middle + 1;
+	range->high = bit ? middle : range->high;
+	range->low = bit ? range->low : middle + 1;
 }
 
 /* Bits that both ends begin with, in whole bytes; all 32 if the ends have met. */
-static inline unsigned range_settled(const struct coder *coder)
+static inline unsigned range_settled(const struct coder_range *range)
 {
-	uint64_t differ = (uint64_t)(coder->low ^ coder->high) << 32 | 1u << 31;
+	uint64_t differ = (uint64_t)(range->low ^ range->high) << 32 | 1u << 31;
 
 	return (unsigned)__builtin_clzll(differ) & ~7u;
 }
 
-static inline void range_shift(struct coder *coder, unsigned bits)
+static inline void range_shift(struct coder_range *range, unsigned bits)
 {
-	coder->low = (uint32_t)((uint64_t)coder->low << bits);
-	coder->high = (uint32_t)((uint64_t)coder->high << bits | (((uint64_t)1 << bits) - 1));
+	range->low = (uint32_t)((uint64_t)range->low << bits);
+	range->high = (uint32_t)((uint64_t)range->high << bits | (((uint64_t)1 << bits) - 1));
 }
 
-/* Writes four bytes, of which those that are settled count: that costs less than to ask how many they are. */
+/* Writes four bytes for each bit, of which those that are settled count: cheaper than to ask how many they are. */
+static void bits_write(struct coder *coder)
+{
+	struct coder_range range = coder->range;
+	uint8_t *out;
+
+	array_reserve(&coder->out, coder->out.count + sizeof(uint32_t) * (coder->bits_count + 1));
+	out = coder->out.items + coder->out.count;
+	for (unsigned i = 0; i < coder->bits_count; i++) {
+		uint32_t bytes, chance = coder->bits_waiting[i] & 0xffff;
+		unsigned settled;
+
+		range_take(&range, range_split(&range, chance), coder->bits_waiting[i] >> 16);
+		bytes = __builtin_bswap32(range.high);
+		memcpy(out, &bytes, sizeof(bytes));
+		settled = range_settled(&range);
+		out += settled / 8;
+		range_shift(&range, settled);
+	}
+	coder->out.count = (size_t)(out - coder->out.items);
+	coder->range = range;
+	coder->bits_count = 0;
+}
+
+/* The model does not need to wait for the range, where each bit needs the one before. */
 static inline void bit_put(struct coder *coder, uint16_t chance, unsigned bit)
 {
-	uint32_t bytes;
-	unsigned settled;
+	coder->bits_waiting[coder->bits_count++] = chance | bit << 16;
+}
 
-	range_take(coder, range_split(coder, chance), bit);
-	bytes = __builtin_bswap32(coder->high);
-	memcpy(coder->out.items + coder->out.count, &bytes, sizeof(bytes));
-	settled = range_settled(coder);
-	coder->out.count += settled / 8;
-	range_shift(coder, settled);
+static inline void bits_reserve(struct coder *coder)
+{
+	if (coder->bits_count > CODER_BITS - BITS_SYMBOL)
+		bits_write(coder);
 }
 
 static inline uint8_t byte_next(struct coder *coder)
@@ -158,12 +183,12 @@ static inline uint8_t byte_next(struct coder *coder)
 
 static inline unsigned bit_get(struct coder *coder, uint16_t chance)
 {
-	uint32_t middle = range_split(coder, chance);
+	uint32_t middle = range_split(&coder->range, chance);
 	unsigned bit = coder->code <= middle, settled;
 
-	range_take(coder, middle, bit);
-	settled = range_settled(coder);
-	range_shift(coder, settled);
+	range_take(&coder->range, middle, bit);
+	settled = range_settled(&coder->range);
+	range_shift(&coder->range, settled);
 	for (; settled; settled -= 8)
 		coder->code = coder->code << 8 | byte_next(coder);
 	return bit;
@@ -190,25 +215,25 @@ static inline void bit_code_plain(struct coder *coder, bool writing, unsigned *b
 
 void coder_write(struct coder *coder)
 {
-	coder->low = 0;
-	coder->high = UINT32_MAX;
+	coder->range = (struct coder_range){ .high = UINT32_MAX };
+	coder->bits_count = 0;
 	coder->out.count = 0;
 }
 
 /* Enough of a number between the two ends that what the reader takes for the rest does not matter. */
 void coder_end(struct coder *coder)
 {
-	uint32_t bytes = __builtin_bswap32(coder->high);
+	uint32_t bytes;
 
-	array_reserve(&coder->out, coder->out.count + sizeof(bytes));
+	bits_write(coder);
+	bytes = __builtin_bswap32(coder->range.high);
 	memcpy(coder->out.items + coder->out.count, &bytes, sizeof(bytes));
 	coder->out.count += sizeof(bytes);
 }
 
 void coder_read(struct coder *coder, const uint8_t *bytes, size_t size)
 {
-	coder->low = 0;
-	coder->high = UINT32_MAX;
+	coder->range = (struct coder_range){ .high = UINT32_MAX };
 	coder->in = bytes;
 	coder->in_end = bytes + size;
 	coder->missing = 0;
@@ -225,13 +250,14 @@ static int reading_check(const struct coder *coder)
 	return 0;
 }
 
-static inline struct coder_context *context_of(const struct coder *coder, unsigned order,
-					       const uint32_t *end)
+static inline __attribute__((always_inline)) struct coder_context *
+context_of(const struct coder *coder, unsigned order, const uint32_t *end)
 {
 	static const uint64_t factors[] = { 0x9e3779b97f4a7c15, 0xd6e8feb86659fd93,
 					    0xbf58476d1ce4e5b9, 0x94d049bb133111eb };
 	uint64_t key = 0;
 
+#pragma GCC unroll 4
 	for (unsigned i = 0; i < order_lengths[order]; i++)
 		key += (end[-1 - (int)i] + 1) * factors[i];
 	return &coder->contexts[order][(key ^ key >> 29) * factors[0] >> (64 - coder->bits)];
@@ -309,7 +335,7 @@ static uint64_t number_code(struct coder *coder, bool writing, unsigned kind, ui
 void coder_put_number(struct coder *coder, unsigned kind, uint64_t value)
 {
 	assert(value < UINT64_MAX);
-	array_reserve(&coder->out, coder->out.count + ROOM);
+	bits_reserve(coder);
 	number_code(coder, true, kind, value + 1);
 }
 
@@ -337,26 +363,40 @@ static uint32_t unknown_code(struct coder *coder, bool writing, uint32_t symbol)
 	return coder->max + (uint32_t)number_code(coder, writing, KIND_FRESH, symbol - coder->max);
 }
 
-static bool asked_before(const uint32_t *asked, unsigned count, uint32_t value)
+/* Which of a context's symbols it is, a bit for each. */
+static inline unsigned ways_equal(const struct coder_context *context, uint32_t value)
 {
-	for (unsigned i = 0; i < count; i++)
-		if (asked[i] == value)
-			return true;
-	return false;
+	__m128i equal = _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)context),
+					_mm_set1_epi32((int)value));
+
+	return (unsigned)_mm_movemask_ps(_mm_castsi128_ps(equal)) & ((1 << CODER_WAYS) - 1);
+}
+
+/* Longer contexts were asked before: what they named it is not. */
+static inline bool asked_before(struct coder_context *const *contexts, unsigned order,
+				uint32_t value)
+{
+	unsigned equal = 0;
+
+	for (unsigned i = 0; i < order; i++)
+		equal |= ways_equal(contexts[i], value);
+	return equal;
 }
 
 /* Asks one context; true: it knew. */
-static inline bool context_code(struct coder *coder, bool writing, unsigned order,
-				const struct coder_context *context, uint32_t *asked,
-				unsigned *asked_count, uint32_t *value)
+static inline __attribute__((always_inline)) bool
+context_code(struct coder *coder, bool writing, unsigned order,
+	     struct coder_context *const *contexts, unsigned *asked, uint32_t *value)
 {
+	const struct coder_context *context = contexts[order];
+
 	for (unsigned way = 0; way < CODER_WAYS && context->symbols[way]; way++) {
 		uint32_t candidate = context->symbols[way];
 		unsigned hit = candidate == *value;
 
-		if (asked_before(asked, *asked_count, candidate))
+		if (asked_before(contexts, order, candidate))
 			continue;
-		asked[(*asked_count)++] = candidate;
+		++*asked;
 		bit_code(coder, writing, flag_of(coder, order, way, context->confidence), RATE_FLAG,
 			 &hit);
 		if (!hit)
@@ -383,14 +423,14 @@ static inline __attribute__((always_inline)) uint32_t symbol_code(struct coder *
 								  uint32_t symbol)
 {
 	struct coder_context *contexts[CODER_ORDERS];
-	uint32_t asked[CODER_ORDERS * CODER_WAYS], value = symbol + 1;
-	unsigned asked_count = 0, order = 0, found = FOUND_NOWHERE;
+	uint32_t value = symbol + 1;
+	unsigned asked = 0, order = 0, found = FOUND_NOWHERE;
 
+#pragma GCC unroll 3
 	for (; order < CODER_ORDERS; order++) {
 		contexts[order] = context_of(coder, order, &coder->recent[coder->at]);
-		if (context_code(coder, writing, order, contexts[order], asked, &asked_count,
-				 &value)) {
-			found = asked_count < FOUND_NOWHERE ? asked_count - 1 : FOUND_NOWHERE - 1;
+		if (context_code(coder, writing, order, contexts, &asked, &value)) {
+			found = asked < FOUND_NOWHERE ? asked - 1 : FOUND_NOWHERE - 1;
 			break;
 		}
 	}
@@ -408,8 +448,28 @@ static inline __attribute__((always_inline)) uint32_t symbol_code(struct coder *
 void coder_put(struct coder *coder, uint32_t symbol)
 {
 	assert(symbol <= CODER_SYMBOL_MAX);
-	array_reserve(&coder->out, coder->out.count + ROOM);
+	bits_reserve(coder);
 	symbol_code(coder, true, symbol);
+}
+
+/*
+ * In irregular sequences each symbol needs a place that no cache has: it is fetched some symbols ahead. Unless this is
+ * inlined early, GCC 12 takes it for a function without effect and drops the call.
+ */
+static inline __attribute__((always_inline)) void contexts_fetch(const struct coder *coder,
+								 const uint32_t *end)
+{
+	__builtin_prefetch(context_of(coder, 0, end), 1);
+	__builtin_prefetch(context_of(coder, 1, end), 1);
+}
+
+void coder_put_all(struct coder *coder, const uint32_t *symbols, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (i + FETCH_AHEAD < count)
+			contexts_fetch(coder, symbols + i + FETCH_AHEAD);
+		coder_put(coder, symbols[i]);
+	}
 }
 
 int coder_get(struct coder *coder, uint32_t *ret)

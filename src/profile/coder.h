@@ -29,6 +29,7 @@ enum {
 	CODER_HISTORY = 64,
 	CODER_REACH = 4, /* symbols of the longest context */
 	CODER_RECENT = 64,
+	CODER_BITS = 1024,
 	CODER_KINDS = 4, /* of numbers, each with a model of its own */
 	CODER_NUMBER_BITS = 64,
 	CODER_TREE_BITS = 16,
@@ -39,6 +40,11 @@ enum {
 struct coder_context {
 	uint32_t symbols[CODER_WAYS]; /* + 1; 0: none */
 	uint32_t confidence; /* how often in a row the first was right, about */
+};
+
+/* What is left of it, both ends inclusive. */
+struct coder_range {
+	uint32_t low, high;
 };
 
 struct coder {
@@ -54,9 +60,10 @@ struct coder {
 	uint16_t fresh; /* it is greater than all before */
 	uint16_t lengths[CODER_KINDS][CODER_NUMBER_BITS];
 	uint16_t digits[CODER_KINDS][CODER_NUMBER_BITS][8];
-	/* The range that is left, both ends inclusive. */
-	uint32_t low, high;
-	uint32_t code; /* reading: where in it the input is */
+	struct coder_range range;
+	uint32_t bits_waiting[CODER_BITS]; /* writing: chance | bit << 16 */
+	unsigned bits_count;
+	uint32_t code; /* reading: where in the range the input is */
 	ARRAY(uint8_t) out;
 	const uint8_t *in, *in_end;
 	size_t missing; /* bytes read beyond the end */
@@ -70,6 +77,8 @@ size_t coder_memory(const struct coder *coder);
 
 void coder_write(struct coder *coder);
 void coder_put(struct coder *coder, uint32_t symbol);
+/* The same for all of them, in less time. */
+void coder_put_all(struct coder *coder, const uint32_t *symbols, size_t count);
 /* Any number; small ones and those that come often are short. */
 void coder_put_number(struct coder *coder, unsigned kind, uint64_t value);
 void coder_end(struct coder *coder);

@@ -2,9 +2,9 @@
 /*
  * Sequences of paths, compressed (profile/coder.h).
  *
- * A row names its different repeated paths, pairs of path and trips, 1, 2, ... in order of appearance, and is the sequence
- * of these names. Where a name appears first, the pair follows: the path's slot, as the distance above the greatest slot
- * before or, after a 0, below it; and the trips. The first number is how many there are.
+ * A row names its different repeated paths, pairs of path and trips, 1, 2, ... in order of appearance. It is the number
+ * of repeated paths, the sequence of their names, and then for each name the pair: the path's slot, as the distance above
+ * the greatest slot before or, after a 0, below it; and the trips.
  *
  * Definitions are the runs of the paths, each + 1, one path after the other, each ended by a 0. The model is kept from
  * one row of definitions to the next, because paths are much like those defined before: that is why all are read.
@@ -59,13 +59,16 @@ void sequence_encoder_deinit(struct sequence_encoder *encoder)
 {
 	coder_deinit(&encoder->rows);
 	coder_deinit(&encoder->definitions);
+	array_deinit(&encoder->row);
+	array_deinit(&encoder->named);
 	free(encoder->names);
 }
 
 size_t sequence_encoder_memory(const struct sequence_encoder *encoder)
 {
 	return coder_memory(&encoder->rows) + coder_memory(&encoder->definitions) +
-	       encoder->names_count * sizeof(*encoder->names);
+	       (encoder->names_count + encoder->row.capacity + encoder->named.capacity) *
+		       sizeof(uint32_t);
 }
 
 static void names_reserve(struct sequence_encoder *encoder, size_t count)
@@ -89,32 +92,41 @@ static void pair_put(struct coder *coder, const struct repeat *pair, uint32_t *s
 	*slot_max = above ? pair->slot : *slot_max;
 }
 
+/* Names in encoder->row, and what has them in encoder->named. */
+static void row_name(struct sequence_encoder *encoder, const uint32_t *symbols, size_t count)
+{
+	array_reserve(&encoder->row, count);
+	encoder->named.count = 0;
+	for (size_t i = 0; i < count; i++) {
+		uint32_t *name = &encoder->names[symbols[i]];
+
+		if (!*name) {
+			*array_push(&encoder->named) = symbols[i];
+			*name = (uint32_t)encoder->named.count;
+		}
+		encoder->row.items[i] = *name;
+	}
+	array_each(&encoder->named, symbol)
+		encoder->names[*symbol] = 0;
+}
+
 void sequence_row_encode(struct sequence_encoder *encoder, const struct repeats *table,
 			 const uint32_t *symbols, size_t count, const uint8_t **ret,
 			 size_t *ret_size)
 {
 	struct coder *coder = &encoder->rows;
-	uint32_t named = 0, slot_max = 0;
+	uint32_t slot_max = 0;
 
 	assert(count <= SEQUENCE_ROW_MAX);
 	names_reserve(encoder, table->items.count);
+	row_name(encoder, symbols, count);
 	coder_forget(coder, count);
 	coder_write(coder);
 	coder_put_number(coder, NUMBER_COUNT, count);
-	for (size_t i = 0; i < count; i++) {
-		uint32_t *name = &encoder->names[symbols[i]];
-
-		if (*name) {
-			coder_put(coder, *name);
-			continue;
-		}
-		*name = ++named;
-		coder_put(coder, *name);
-		pair_put(coder, &table->items.items[symbols[i]], &slot_max);
-	}
+	coder_put_all(coder, encoder->row.items, count);
+	array_each(&encoder->named, symbol)
+		pair_put(coder, &table->items.items[*symbol], &slot_max);
 	coder_end(coder);
-	for (size_t i = 0; i < count; i++)
-		encoder->names[symbols[i]] = 0;
 	*ret = coder->out.items;
 	*ret_size = coder->out.count;
 }
@@ -228,26 +240,39 @@ static int pair_get(struct coder *coder, uint64_t base, uint64_t *slot_max,
 	return 0;
 }
 
-/* names.items[0] is none. */
-static int repeat_get(struct sequence_repeats *repeats, uint64_t base, uint64_t *slot_max)
+/* The names, in items' paths for now; returns how many different ones there are in *ret. */
+static int names_get(struct sequence_repeats *repeats, uint64_t count, uint32_t *ret)
 {
-	uint32_t name;
-	int err = coder_get(&repeats->coder, &name);
+	uint32_t named = 0, name;
 
-	if (err)
-		return err;
-	if (name == 0 || name > repeats->names.count)
-		return err_set(-EBADMSG,
-			       "a row uses a name before it is given: the profile is damaged");
-	if (name == repeats->names.count) {
+	for (uint64_t i = 0; i < count; i++) {
+		int err = coder_get(&repeats->coder, &name);
+
+		if (err)
+			return err;
+		if (name == 0 || name > named + 1)
+			return err_set(
+				-EBADMSG,
+				"a row uses a name before it is given: the profile is damaged");
+		named = name > named ? name : named;
+		*array_push(&repeats->items) = (struct sequence_repeat){ .path = name };
+	}
+	*ret = named;
+	return 0;
+}
+
+static int pairs_get(struct sequence_repeats *repeats, uint64_t base, uint32_t named)
+{
+	uint64_t slot_max = 0;
+
+	for (uint32_t i = 0; i < named; i++) {
 		struct sequence_repeat pair;
+		int err = pair_get(&repeats->coder, base, &slot_max, &pair);
 
-		err = pair_get(&repeats->coder, base, slot_max, &pair);
 		if (err)
 			return err;
 		*array_push(&repeats->names) = pair;
 	}
-	*array_push(&repeats->items) = repeats->names.items[name];
 	return 0;
 }
 
@@ -268,20 +293,26 @@ static int row_count(struct coder *coder, const struct sequence_row *row, uint64
 int sequence_row_decode(struct sequence_repeats *repeats, const struct sequence_row *row)
 {
 	struct coder *coder = &repeats->coder;
-	uint64_t count, slot_max = 0;
+	uint32_t named = 0;
+	uint64_t count;
 	int err = row_count(coder, row, &count);
 
 	if (err)
 		return err;
 	repeats->items.count = 0;
 	repeats->names.count = 0;
-	*array_push(&repeats->names) = (struct sequence_repeat){};
 	coder_forget(coder, count);
 	coder_read(coder, row->data, row->size);
 	err = coder_get_number(coder, NUMBER_COUNT, &count);
-	for (uint64_t i = 0; !err && i < count; i++)
-		err = repeat_get(repeats, row->base, &slot_max);
-	return err;
+	if (!err)
+		err = names_get(repeats, count, &named);
+	if (!err)
+		err = pairs_get(repeats, row->base, named);
+	if (err)
+		return err;
+	array_each(&repeats->items, item)
+		*item = repeats->names.items[item->path - 1];
+	return 0;
 }
 
 static uint64_t run_weight(const uint32_t *weights, size_t count, uint32_t run)

@@ -63,6 +63,8 @@ struct sequence_encoder {
 	struct coder definitions;
 	uint32_t *names; /* by symbol: what it is called in this row; 0: not yet */
 	size_t names_count;
+	ARRAY(uint32_t) row; /* names */
+	ARRAY(uint32_t) named; /* symbol by name - 1 */
 };
 
 void sequence_encoder_init(struct sequence_encoder *encoder);

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Measures what bench/paths and bench/cycle-tables ask for, on a stream that `assay trace --raw` wrote (src/trace/raw.h),
+ * or on a plain file of 32-bit runs.
+ *
+ *	flow raw FILE MAX OUT		the runs of all threads, one after the other, plain
+ *	flow speed FILE MAX		million runs/s: "speed LEVELS" layers only; "rows LEVELS" with compressed rows
+ *	flow size FILE MAX		"size" runs, blocks, paths, distinct paths, repeats, bytes of rows and of definitions, memory
+ *	flow tables FILE MAX		"table KIND BUCKETS" ns and entries looked at for each lookup; "cycles" lookups, distinct
+ *
+ * MAX: take no more runs than this.
+ */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/array.h"
+#include "base/mem.h"
+#include "profile/flow.h"
+#include "wire/stream.h"
+
+enum { CHUNK = 1 << 14, ROUNDS = 3, FRAME_RECORD = 2, FRAME_RUNS = 4, THREADS_MAX = 4096 };
+
+struct frame {
+	uint32_t kind, number;
+	uint64_t size;
+};
+
+struct span {
+	uint32_t thread;
+	size_t first, count;
+};
+
+struct stream {
+	ARRAY(uint32_t) runs;
+	ARRAY(struct span) spans; /* in the order they were written */
+	ARRAY(uint32_t) blocks; /* by run; 0: unknown */
+	uint32_t threads; /* numbers are below this */
+};
+
+static double cpu_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void blocks_set(struct stream *stream, uint32_t run, uint32_t blocks)
+{
+	while (stream->blocks.count <= run)
+		*array_push(&stream->blocks) = 0;
+	stream->blocks.items[run] = blocks;
+}
+
+static void record_take(struct stream *stream, const void *bytes)
+{
+	const struct stream_record *record = bytes;
+	const struct stream_runs *runs = bytes;
+	const struct stream_partial *partial = bytes;
+
+	for (uint32_t i = 0; record->type == STREAM_RECORD_RUNS && i < runs->count; i++)
+		blocks_set(stream, runs->first + i, i + 1);
+	if (record->type == STREAM_RECORD_PARTIAL)
+		blocks_set(stream, partial->run, partial->pieces + 1);
+}
+
+static void runs_take(struct stream *stream, uint32_t thread, const uint32_t *runs, size_t count,
+		      size_t max)
+{
+	if (count > max - stream->runs.count)
+		count = max - stream->runs.count;
+	if (!count || thread >= THREADS_MAX)
+		return;
+	*array_push(&stream->spans) = (struct span){ thread, stream->runs.count, count };
+	array_reserve(&stream->runs, stream->runs.count + count);
+	memcpy(stream->runs.items + stream->runs.count, runs, count * sizeof(*runs));
+	stream->runs.count += count;
+	if (stream->threads <= thread)
+		stream->threads = thread + 1;
+}
+
+static void frames_read(struct stream *stream, FILE *file, size_t max)
+{
+	struct frame frame;
+	ARRAY(char) bytes = {};
+
+	while (fread(&frame, sizeof(frame), 1, file) == 1 && stream->runs.count < max) {
+		array_reserve(&bytes, frame.size);
+		if (fread(bytes.items, 1, frame.size, file) != frame.size)
+			break;
+		if (frame.kind == FRAME_RECORD)
+			record_take(stream, bytes.items);
+		if (frame.kind == FRAME_RUNS)
+			runs_take(stream, frame.number, (void *)bytes.items, frame.size / 4, max);
+	}
+	array_deinit(&bytes);
+}
+
+static void stream_read(struct stream *stream, const char *path, size_t max)
+{
+	FILE *file = fopen(path, "rb");
+	char magic[8];
+	uint32_t chunk[CHUNK];
+	size_t count;
+
+	if (!file || fread(magic, sizeof(magic), 1, file) != 1)
+		exit(1);
+	if (memcmp(magic, "assayraw", sizeof(magic)) == 0) {
+		frames_read(stream, file, max);
+	} else {
+		rewind(file);
+		while ((count = fread(chunk, 4, CHUNK, file)) > 0 && stream->runs.count < max)
+			runs_take(stream, 1, chunk, count, max);
+	}
+	fclose(file);
+}
+
+static void layers_run(const struct stream *stream, unsigned levels)
+{
+	struct layer_space_options options = { .levels = levels };
+	struct layer *layers[THREADS_MAX] = {};
+	struct layer_space *space;
+
+	if (layer_space_create(&options, &space))
+		exit(1);
+	array_each(&stream->spans, span) {
+		if (!layers[span->thread])
+			layers[span->thread] = layer_create(space);
+		for (size_t at = 0; at < span->count; at += CHUNK)
+			layer_push(layers[span->thread], &stream->runs.items[span->first + at],
+				   span->count - at < CHUNK ? span->count - at : CHUNK);
+	}
+	for (uint32_t i = 0; i < stream->threads; i++) {
+		if (layers[i])
+			layer_finish(layers[i]);
+		layer_destroy(layers[i]);
+	}
+	layer_space_destroy(space);
+}
+
+struct sizes {
+	size_t rows, definitions, memory;
+	uint64_t paths, repeats, cycles;
+};
+
+static int row_size(void *context, struct flow *flow, const struct sequence_row *row)
+{
+	((struct sizes *)context)->rows += row->size + sizeof(*row);
+	return 0;
+}
+
+static int definitions_size(void *context, const struct sequence_definitions *definitions)
+{
+	struct sizes *sizes = context;
+
+	sizes->definitions += definitions->size + sizeof(*definitions);
+	sizes->cycles += definitions->count;
+	return 0;
+}
+
+static int cycle_size(void *context, const struct flow_cycle *cycle)
+{
+	return 0;
+}
+
+static struct sizes flows_run(const struct stream *stream, unsigned levels)
+{
+	struct sizes sizes = {};
+	struct flow_space_options options = { .levels = levels,
+					      .row = row_size,
+					      .definitions = definitions_size,
+					      .cycle = cycle_size,
+					      .context = &sizes };
+	struct flow *flows[THREADS_MAX] = {};
+	struct flow_space *space;
+
+	if (flow_space_create(&options, &space))
+		exit(1);
+	array_each(&stream->spans, span) {
+		if (!flows[span->thread])
+			flows[span->thread] = flow_create(space, NULL);
+		for (size_t at = 0; at < span->count; at += CHUNK)
+			flow_push(flows[span->thread], &stream->runs.items[span->first + at],
+				  span->count - at < CHUNK ? span->count - at : CHUNK);
+	}
+	for (uint32_t i = 0; i < stream->threads; i++) {
+		if (!flows[i])
+			continue;
+		flow_finish(flows[i]);
+		sizes.paths += flows[i]->paths->counts.cycles;
+		sizes.repeats += flows[i]->paths->counts.repeats;
+	}
+	sizes.memory = flow_space_memory(space);
+	for (uint32_t i = 0; i < stream->threads; i++)
+		flow_destroy(flows[i]);
+	flow_space_destroy(space);
+	return sizes;
+}
+
+static void speed(const struct stream *stream)
+{
+	for (unsigned levels = 1; levels <= 4; levels++) {
+		double best = 1e9, best_rows = 1e9;
+
+		for (unsigned round = 0; round < ROUNDS; round++) {
+			double begin = cpu_seconds(), middle;
+
+			layers_run(stream, levels);
+			middle = cpu_seconds();
+			best = middle - begin < best ? middle - begin : best;
+			if (levels == 1)
+				continue;
+			flows_run(stream, levels);
+			begin = cpu_seconds();
+			best_rows = begin - middle < best_rows ? begin - middle : best_rows;
+		}
+		printf("speed %u %.1f\n", levels, (double)stream->runs.count / best / 1e6);
+		if (levels > 1)
+			printf("rows %u %.1f\n", levels,
+			       (double)stream->runs.count / best_rows / 1e6);
+	}
+}
+
+static void size(const struct stream *stream)
+{
+	struct sizes sizes = flows_run(stream, 4);
+	uint64_t blocks = 0;
+
+	array_each(&stream->runs, run)
+		blocks += *run < stream->blocks.count ? stream->blocks.items[*run] : 1;
+	printf("size %zu %lu %lu %lu %lu %zu %zu %zu\n", stream->runs.count, blocks, sizes.paths,
+	       sizes.cycles, sizes.repeats, sizes.rows, sizes.definitions, sizes.memory);
+}
+
+/* The cycles of the first levels, as a sequence of lookups. */
+struct lookups {
+	ARRAY(uint32_t) symbols;
+	ARRAY(uint32_t) lengths;
+	struct layer *layer;
+};
+
+static void lookups_add(void *context, const uint32_t *symbols, size_t count)
+{
+	struct lookups *lookups = context;
+	const struct layer_level *level = lookups->layer->level;
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t slot = level->repeats.items.items[symbols[i]].slot;
+		uint32_t length = cycles_at(&level->cycles, slot)->length;
+
+		*array_push(&lookups->lengths) = length;
+		array_reserve(&lookups->symbols, lookups->symbols.count + length);
+		memcpy(lookups->symbols.items + lookups->symbols.count,
+		       cycles_symbols(&level->cycles, slot), length * 4);
+		lookups->symbols.count += length;
+	}
+}
+
+/* Paths, and strata behind them: those of irregular programs hardly repeat. */
+static void lookups_make(const struct stream *stream, struct lookups *ret)
+{
+	for (unsigned depth = 0; depth < 2; depth++) {
+		struct layer_space_options options = { .levels = 2,
+						       .cycles.memory = (size_t)2 << 30 };
+		struct layer_space *space;
+		struct layer *layer;
+
+		if (layer_space_create(&options, &space))
+			exit(1);
+		layer = layer_create(space);
+		ret->layer = depth ? layer->next : layer;
+		ret->layer->sink = lookups_add;
+		ret->layer->sink_context = ret;
+		array_each(&stream->spans, span)
+			layer_push(layer, &stream->runs.items[span->first], span->count);
+		layer_finish(layer);
+		layer_destroy(layer);
+		layer_space_destroy(space);
+	}
+}
+
+static uint32_t table_run(const struct lookups *lookups, enum cycles_kind kind, uint32_t buckets)
+{
+	struct cycles_options options = { .kind = kind,
+					  .buckets = buckets,
+					  .memory = (size_t)8 << 30 };
+	struct cycles cycles;
+	const uint32_t *symbols = lookups->symbols.items;
+	double begin;
+	uint32_t distinct;
+
+	if (cycles_init(&cycles, &options))
+		exit(1);
+	begin = cpu_seconds();
+	array_each(&lookups->lengths, length) {
+		cycles_count(&cycles, cycles_intern(&cycles, symbols, *length, false), 1);
+		symbols += *length;
+	}
+	printf("table %s %u %.1f %.2f\n", cycles_kind_text(kind), buckets,
+	       (cpu_seconds() - begin) * 1e9 / (double)lookups->lengths.count,
+	       (double)cycles.stats.probes / (double)cycles.stats.lookups);
+	distinct = cycles_last(&cycles);
+	cycles_deinit(&cycles);
+	return distinct;
+}
+
+static void tables(const struct stream *stream)
+{
+	static const uint32_t widths[] = { 1 << 14, 1 << 16, 1 << 18, 1 << 21 };
+	struct lookups lookups = {};
+	uint32_t distinct;
+
+	lookups_make(stream, &lookups);
+	distinct = table_run(&lookups, CYCLES_OPEN, 0);
+	for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++)
+		for (enum cycles_kind kind = CYCLES_OPEN + 1; kind < CYCLES_KIND_COUNT; kind++)
+			table_run(&lookups, kind, widths[i]);
+	printf("cycles %zu %u\n", lookups.lengths.count, distinct);
+}
+
+static void raw(const struct stream *stream, const char *path)
+{
+	FILE *file = fopen(path, "wb");
+
+	if (!file)
+		exit(1);
+	for (uint32_t thread = 0; thread < stream->threads; thread++)
+		array_each(&stream->spans, span)
+			if (span->thread == thread && fwrite(&stream->runs.items[span->first], 4,
+							     span->count, file) != span->count)
+				exit(1);
+	if (fclose(file))
+		exit(1);
+}
+
+int main(int argc, char **argv)
+{
+	struct stream stream = {};
+
+	if (argc < 4)
+		return 2;
+	stream_read(&stream, argv[2], strtoull(argv[3], NULL, 10));
+	if (strcmp(argv[1], "raw") == 0 && argc == 5)
+		raw(&stream, argv[4]);
+	else if (strcmp(argv[1], "speed") == 0)
+		speed(&stream);
+	else if (strcmp(argv[1], "size") == 0)
+		size(&stream);
+	else if (strcmp(argv[1], "tables") == 0)
+		tables(&stream);
+	else
+		return 2;
+	return 0;
+}
