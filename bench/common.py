@@ -290,6 +290,20 @@ def frames_read(path):
                 yield *bounds, True
 
 
+FLOW_SOURCES = ("profile/flow.c profile/sequence.c profile/coder.c profile/layer.c profile/cycles.c profile/repeats.c "
+                "base/mem.c base/err.c base/map.c base/log.c").split()
+
+
+def compile_flow(bench):
+    """bench/programs/flow.c with the parts of src/profile that it measures."""
+    program = bench.path("flow")
+    source = os.path.join(ROOT, "src")
+    bench.call([os.environ.get("CC", "cc"), "-O2", "-D_GNU_SOURCE", "-fno-strict-aliasing", "-I" + source, "-o", program,
+                os.path.join(PROGRAMS, "flow.c")]
+               + [os.path.join(source, name) for name in FLOW_SOURCES] + ["-lm", "-lxxhash"])
+    return program
+
+
 def workloads(bench):
     """The three programs that Debian ships and the measurements are about: name to command."""
     programs = {"xz": workload_xz, "python3": workload_python, "povray": workload_povray}
