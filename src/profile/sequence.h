@@ -20,7 +20,7 @@
 #include "profile/cycles.h"
 #include "profile/repeats.h"
 
-enum { SEQUENCE_ROW_MAX = 1 << 24 }; /* repeated paths */
+enum { SEQUENCE_ROW_MAX = 1 << 22 }; /* repeated paths */
 
 /* Columns: name, text of the option, what is counted. */
 #define SEQUENCE_UNITS(X)                                                                          \
