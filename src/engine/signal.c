@@ -506,6 +506,10 @@ static bool registers_find(struct thread *thread, const struct sigcontext *conte
 		thread->pc = target;
 		thread->regs[RCX] = thread->spill[0];
 		thread->regs[RDX] = thread->spill[1];
+		engine_lock();
+		if (!awkward_is_address(target))
+			branch_undo(thread, cache_holder(thread->exit));
+		engine_unlock();
 		return true;
 	}
 	if (is_engine(context->rip))

@@ -854,6 +854,8 @@ bool translate_back(struct thread *thread, uint64_t at)
 	guarded_call(pieces_put, &build, NULL);
 	stubs_back(&build);
 	registers_back(thread, &build);
+	if (build.state & STATE_FORWARD && !awkward_is_address(thread->pc))
+		branch_undo(thread, fragment);
 	piece = &fragment->pieces[build.state_piece];
 	if (build.first_run && !(build.state & STATE_TOLD))
 		tool_run_cut(thread, fragment, build.state_piece,
