@@ -4,6 +4,7 @@
 #	make build	build/assay, after installing what it needs
 #	make demo	build, profile a real program, show the result
 #	make check	everything CI runs; the last line is the total
+#	make check-engine	every command of tests/conformance, natively and in the engine
 #	make bench	the measurements in bench/
 #	make lint fmt	the house rules; formatting
 #	make install	to PREFIX (/usr/local), DESTDIR is honoured
@@ -16,11 +17,15 @@ DEPS_BUILD = gcc libc6-dev meson ninja-build pkgconf clang llvm bpftool libbpf-d
 	libzydis-dev libzycore-dev libsqlite3-dev libzstd-dev zlib1g-dev libxxhash-dev libjansson-dev \
 	libiberty-dev
 DEPS_DEMO = perl
+# What tests/conformance runs natively and in the engine.
+DEPS_CONFORMANCE = bc busybox-static bzip2 cpio curl dc default-jdk-headless diffutils file findutils gawk git grep \
+	gzip hostname imagemagick libpython3.11-testsuite luajit lz4 make mawk nginx-light nodejs \
+	openssh-client openssl patch postgresql procps redis-tools rustc sed strace stress-ng tar
 DEPS_CHECK = $(DEPS_DEMO) binutils clang-format g++ gdb golang-go libcap2-bin libclang-rt-dev libcmocka-dev \
 	linux-perf mandoc povray povray-examples povray-includes protobuf-compiler python3 redis-server \
-	sqlite3 util-linux valgrind xz-utils zstd
+	sqlite3 util-linux valgrind xz-utils zstd $(DEPS_CONFORMANCE)
 
-.PHONY: all deps deps-demo deps-check build demo check bench lint fmt install clean
+.PHONY: all deps deps-demo deps-check build demo check check-engine bench lint fmt install clean
 
 all: build
 
@@ -42,6 +47,9 @@ demo: deps-demo build
 
 check: deps-check
 	@BUILD=$(BUILD) FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run
+
+check-engine: deps-check build
+	@BUILD=$(BUILD) tests/conformance/run
 
 bench: deps-check build
 	@ASSAY=$(BUILD)/assay bench/run

@@ -287,6 +287,10 @@ void signal_handlers_clear(struct thread *thread);
  */
 bool syscall_run(struct thread *thread, uint32_t length);
 
+/* --- maps.c --- */
+/* The program has opened a file: if it is a list of its mappings, ours are taken out. */
+void maps_opened(long fd, uint64_t path, uint64_t flags);
+
 /* --- user.c --- */
 /* False: the memory is not there, or not to be read or written. */
 bool user_read(void *to, uint64_t from, size_t size);

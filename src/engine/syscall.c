@@ -240,6 +240,17 @@ static long on_shared_memory(struct thread *thread)
 	return result;
 }
 
+static long on_open(struct thread *thread)
+{
+	const uint64_t *regs = thread->regs;
+	bool at = regs[RAX] == __NR_openat;
+	long result = pass(thread);
+
+	if (!sys_failed(result) && result != PROGRAM_RESTART)
+		maps_opened(result, at ? regs[RSI] : regs[RDI], at ? regs[RDX] : regs[RSI]);
+	return result;
+}
+
 /* The host attaches for the moment of the exec and puts the engine into the new program. */
 static long on_exec(struct thread *thread)
 {
@@ -295,6 +306,10 @@ bool syscall_run(struct thread *thread, uint32_t length)
 	case __NR_shmat:
 	case __NR_shmdt:
 		result = on_shared_memory(thread);
+		break;
+	case __NR_open:
+	case __NR_openat:
+		result = on_open(thread);
 		break;
 	case __NR_execve:
 	case __NR_execveat:

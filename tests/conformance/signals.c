@@ -377,7 +377,7 @@ static int ends[2];
 
 static void *later_write(void *unused)
 {
-	rest(150);
+	rest(600);
 	return (void *)write(ends[1], "x", 1);
 }
 
@@ -390,7 +390,7 @@ static long call_read(void)
 
 static long call_nanosleep(void)
 {
-	struct timespec time = { 0, 120000000 }, left = {};
+	struct timespec time = { 1, 0 }, left = {};
 	long result = nanosleep(&time, &left);
 
 	return result ? -(left.tv_nsec > 1000000) : 0;
@@ -398,7 +398,7 @@ static long call_nanosleep(void)
 
 static long call_poll(void)
 {
-	return poll(NULL, 0, 120);
+	return poll(NULL, 0, 1000);
 }
 
 static long call_pause(void)
@@ -411,7 +411,7 @@ static long call_wait(void)
 	pid_t child = fork();
 
 	if (!child) {
-		rest(150);
+		rest(600);
 		_exit(3);
 	}
 	int status = 0;
@@ -430,7 +430,7 @@ static long call_clock_nanosleep(void)
 	struct timespec until;
 
 	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += 120000000;
+	until.tv_nsec += 999000000;
 	until.tv_sec += until.tv_nsec / 1000000000;
 	until.tv_nsec %= 1000000000;
 	return clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);

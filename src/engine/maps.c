@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * /proc/self/maps as the program would find it without the engine.
+ *
+ * A program that opens its maps or smaps gets a file in memory with the same lines, less what is the engine's. The kernel joins
+ * neighbouring mappings, so a line may be the program's in part: that part is left. The file is what was true when it was
+ * opened, which is as much as a program can rely on that reads it in pieces.
+ *
+ * Invariants
+ * 1. What cannot be filtered is handed through as it is: an open that works without the engine works here.
+ * 2. The descriptor has the number and the flags that the program would have got.
+ */
+#include <linux/fcntl.h>
+
+#include "engine/engine.h"
+#include "engine/sys.h"
+
+enum {
+	LINE_MAX = 8192,
+	READ_SIZE = 4096,
+	NAME_MAX = 64, /* of what is looked at: "/proc/PID/task/TID/smaps" is shorter */
+	CLOSE_ON_EXEC = 02000000,
+};
+
+static struct filter {
+	char piece[READ_SIZE], line[LINE_MAX];
+	size_t length;
+	long to;
+	bool keep; /* what follows a line of addresses in smaps belongs to it */
+	bool failed;
+} filter;
+
+static bool text_ends(const char *text, const char *end)
+{
+	size_t length = 0, end_length = 0;
+
+	while (text[length])
+		length++;
+	while (end[end_length])
+		end_length++;
+	if (length < end_length)
+		return false;
+	for (size_t i = 0; i < end_length; i++)
+		if (text[length - end_length + i] != end[i])
+			return false;
+	return true;
+}
+
+/* "/proc/PID/" with our own number; then what is behind it. */
+static const char *own_folder(const char *path)
+{
+	static const char proc[] = "/proc/";
+	long pid = 0;
+
+	for (size_t i = 0; proc[i]; i++)
+		if (*path++ != proc[i])
+			return NULL;
+	for (; *path >= '0' && *path <= '9'; path++)
+		pid = pid * 10 + (*path - '0');
+	return *path == '/' && pid == sys_0(getpid) ? path : NULL;
+}
+
+static char *number_put(char *at, uint64_t value, unsigned base, unsigned digits)
+{
+	char text[24];
+	unsigned count = 0;
+
+	do {
+		text[count++] = "0123456789abcdef"[value % base];
+		value /= base;
+	} while (value || count < digits);
+	while (count)
+		*at++ = text[--count];
+	return at;
+}
+
+static void fd_path(long fd, char ret[NAME_MAX])
+{
+	static const char folder[] = "/proc/self/fd/";
+	char *at = ret;
+
+	for (size_t i = 0; folder[i]; i++)
+		*at++ = folder[i];
+	*number_put(at, (uint64_t)fd, 10, 1) = 0;
+}
+
+/* What was opened, whatever it was called. */
+static bool is_own_maps(long fd)
+{
+	char name[NAME_MAX], path[NAME_MAX];
+	const char *rest;
+	long length;
+
+	fd_path(fd, name);
+	length = sys_3(readlink, name, path, sizeof(path) - 1);
+	if (length <= 0 || length == sizeof(path) - 1)
+		return false;
+	path[length] = 0;
+	rest = own_folder(path);
+	return rest && (text_ends(rest, "/maps") || text_ends(rest, "/smaps"));
+}
+
+/* --- Lines ----------------------------------------------------------------------------------------------- */
+
+static bool hex_take(const char **at, uint64_t *ret)
+{
+	const char *start = *at;
+	uint64_t value = 0;
+
+	for (;; ++*at) {
+		char c = **at;
+
+		if (c >= '0' && c <= '9')
+			value = value << 4 | (uint64_t)(c - '0');
+		else if (c >= 'a' && c <= 'f')
+			value = value << 4 | (uint64_t)(c - 'a' + 10);
+		else
+			break;
+	}
+	*ret = value;
+	return *at != start;
+}
+
+static void text_write(const char *text, size_t size)
+{
+	while (size) {
+		long put = sys_3(write, filter.to, text, size);
+
+		if (put <= 0) {
+			filter.failed = true;
+			return;
+		}
+		text += put;
+		size -= (size_t)put;
+	}
+}
+
+/* The first piece of the engine's memory in the range; false: there is none. */
+static bool engine_range(uint64_t start, uint64_t end, struct engine_mapping *ret)
+{
+	const struct engine_mapping fixed[] = {
+		{ engine_boot.image_start, engine_boot.image_size },
+		{ engine_boot.shared, engine_boot.shared ? engine_boot.shared_size : 0 },
+	};
+	bool found = false;
+
+	for (size_t i = 0; i < memory_mappings.count + 2; i++) {
+		struct engine_mapping one = i < 2 ? fixed[i] : memory_mappings.items[i - 2];
+
+		if (one.start >= end || one.start + one.size <= start)
+			continue;
+		if (!found || one.start < ret->start)
+			*ret = one;
+		found = true;
+	}
+	return found;
+}
+
+static void part_write(uint64_t start, uint64_t end, const char *rest, size_t size)
+{
+	char addresses[40], *at = addresses;
+
+	at = number_put(at, start, 16, 8);
+	*at++ = '-';
+	at = number_put(at, end, 16, 8);
+	text_write(addresses, (size_t)(at - addresses));
+	text_write(rest, size);
+	filter.keep = true;
+}
+
+/* A line, with its end. Those of one mapping in smaps follow the line with its addresses. */
+static void line_filter(const char *line, size_t size)
+{
+	struct engine_mapping ours = {};
+	uint64_t start, end;
+	const char *at = line;
+
+	if (!hex_take(&at, &start) || *at++ != '-' || !hex_take(&at, &end) || *at != ' ') {
+		if (filter.keep)
+			text_write(line, size);
+		return;
+	}
+	filter.keep = false;
+	size -= (size_t)(at - line);
+	while (start < end && engine_range(start, end, &ours)) {
+		if (start < ours.start)
+			part_write(start, ours.start, at, size);
+		start = ours.start + ours.size;
+	}
+	if (start < end)
+		part_write(start, end, at, size);
+}
+
+static void piece_filter(size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		if (filter.length == LINE_MAX - 1)
+			filter.failed = true;
+		else
+			filter.line[filter.length++] = filter.piece[i];
+		if (filter.piece[i] != '\n')
+			continue;
+		filter.line[filter.length] = 0;
+		line_filter(filter.line, filter.length);
+		filter.length = 0;
+	}
+}
+
+/* --- Files ----------------------------------------------------------------------------------------------- */
+
+/* A file to read, with what the other one says; or an error. */
+static long file_filter(long from)
+{
+	char name[NAME_MAX];
+	long got, file = sys_2(memfd_create, "maps", 0);
+
+	if (sys_failed(file))
+		return file;
+	filter.length = 0;
+	filter.to = file;
+	filter.failed = filter.keep = false;
+	while ((got = sys_3(read, from, filter.piece, READ_SIZE)) > 0)
+		piece_filter((size_t)got);
+	fd_path(file, name);
+	got = filter.failed || got ? -1 : sys_3(open, name, O_RDONLY | CLOSE_ON_EXEC, 0);
+	sys_1(close, file);
+	return got;
+}
+
+static void own_maps_replace(long fd, uint64_t flags)
+{
+	long file, rewound;
+
+	engine_lock();
+	file = file_filter(fd);
+	engine_unlock();
+	rewound = sys_3(lseek, fd, 0, 0);
+	if (sys_failed(file) || rewound)
+		return;
+	sys_3(dup3, file, fd, flags & CLOSE_ON_EXEC);
+	sys_1(close, file);
+}
+
+/* The open has worked, so the name is there to be read. */
+void maps_opened(long fd, uint64_t path, uint64_t flags)
+{
+	const char *name = (const char *)path;
+
+	if (!text_ends(name, "maps") || (flags & O_ACCMODE) != O_RDONLY || !is_own_maps(fd))
+		return;
+	own_maps_replace(fd, flags);
+}
