@@ -3,8 +3,8 @@
  * What engines record: rings in shared memory that the host drains while the programs run.
  *
  * Behind the mailbox (wire/engine.h) lies an area of slots, all of the same size. A thread of a program that is recorded
- * has a slot for its runs, a process has one for its log. Slot n begins at STREAM_AREA + n * slot_bytes from the start of
- * the shared memory:
+ * has a slot for its runs, a process has one for its log. Slot n begins at STREAM_SLOTS + n * slot_bytes from the start of
+ * the shared memory, which producers have mapped at a multiple of STREAM_CHUNK:
  *
  *	0			struct stream_slot, a page
  *	STREAM_RING_OFFSET	the ring, STREAM_RING bytes
@@ -25,12 +25,15 @@
  * adds STREAM_CHUNK to passed, and goes on in the next chunk. The consumer adds to taken what it has read, and if
  * `waiting` is set, clears it and wakes the futex `wake` after adding 1 to it. A producer waits with a timeout, and looks
  * whether the host is gone (wire/engine.h): then it goes on without it, and counts in `lost`.
+ * The newest run of a thread may be taken back by a signal that arrives before it has happened: the consumer leaves it where it
+ * is until the next one, or the end of the thread.
  * The ring of a log is used in the same way, for records that are a multiple of 8 bytes and may lie across the ring's
  * end; next moves when a record is whole.
  *
  * Slots. FREE -> TAKEN by compare-and-swap; filled in; LIVE. The thread or process ends: ENDED, best effort. The host
  * frees what has ended, or what belongs to a process that is no more, when it has drained it. A log that appears with the
- * pid of an earlier one is that process's next program: whatever has that pid and another log has ended.
+ * pid of an earlier one is that process's next program: whatever has that pid and another log has ended. The child of a vfork has a slot with a pid of its own and its parent's log, until it executes a
+ * program.
  */
 #pragma once
 
