@@ -32,8 +32,8 @@
  *
  * Slots. FREE -> TAKEN by compare-and-swap; filled in; LIVE. The thread or process ends: ENDED, best effort. The host
  * frees what has ended, or what belongs to a process that is no more, when it has drained it. A log that appears with the
- * pid of an earlier one is that process's next program: whatever has that pid and another log has ended. The child of a vfork has a slot with a pid of its own and its parent's log, until it executes a
- * program.
+ * pid of an earlier one is that process's next program: whatever has that pid and another log has ended. The child of a
+ * vfork has a slot with a pid of its own and its parent's log, until it executes a program.
  */
 #pragma once
 
