@@ -221,6 +221,9 @@ static int task_stopped(struct threads *threads, struct task *task, int status)
 		return err;
 	if (now.registers.orig_rax == ~0ull && now.registers.rdi == guest->session)
 		return task_parked(threads, task, &now.registers);
+	/* The stop at the end of a call takes the place of the one that was asked for. */
+	if (is_in_call(guest, &now.registers))
+		return task_interrupted(threads, task);
 	task_resume(threads, task, 0);
 	return 0;
 }
