@@ -7,6 +7,7 @@
 #define RECORDING_TOOLS(X)                                                                         \
 	X(COUNT, "count", DRAIN_COUNTS)                                                            \
 	X(BLOCKS, "blocks", DRAIN_NO_COUNTERS)                                                     \
+	X(PATHS, "paths", DRAIN_NO_COUNTERS)                                                       \
 	X(COVERAGE, "coverage", DRAIN_MARKS)
 
 int recording_create(const struct recording_request *request, struct inject *inject,
@@ -18,6 +19,7 @@ int recording_create(const struct recording_request *request, struct inject *inj
 		.command = request->command,
 		.shared = inject_shared(inject),
 		.shared_size = inject_shared_size(inject),
+		.paths = request->tool == ENGINE_TOOL_PATHS ? &request->paths : NULL,
 	};
 
 	switch (request->tool) {

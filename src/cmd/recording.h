@@ -10,6 +10,7 @@ struct recording_request {
 	const char *output; /* the profile */
 	const char *raw; /* see trace/raw.h; NULL: none */
 	char *const *command;
+	struct paths_options paths; /* of the tool paths */
 };
 
 /* *ret is NULL if the tool records nothing. */

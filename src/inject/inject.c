@@ -79,6 +79,7 @@ struct inject {
 #define RECORDING_TOOLS(X)                                                                         \
 	X(COUNT, sizeof(wire_u64))                                                                 \
 	X(BLOCKS, 0)                                                                               \
+	X(PATHS, 0)                                                                                \
 	X(COVERAGE, sizeof(wire_u8))
 
 /* 0: the tool records nothing. */

@@ -16,6 +16,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -58,6 +59,40 @@ static struct sequence_position position_of(const struct flow *flow)
 					   } };
 }
 
+static void slot_tell(struct flow *flow, uint32_t slot)
+{
+	struct flow_space *space = flow->space;
+	const struct cycles *paths = &paths_level(space)->cycles;
+	uint64_t trips = space->tally.items[slot];
+
+	if (!trips)
+		return;
+	space->tally.items[slot] = 0;
+	space->options.counted(space->options.context, flow, cycles_symbols(paths, slot),
+			       cycles_at(paths, slot)->length, trips);
+}
+
+/* What the row holds, by path: to count it costs little, long before it is compressed. */
+static void row_count(struct flow *flow)
+{
+	struct flow_space *space = flow->space;
+	const struct repeats *table = &paths_level(space)->repeats;
+	size_t had = space->tally.count, want = cycles_last(&paths_level(space)->cycles) + 1;
+
+	if (!space->options.counted)
+		return;
+	if (want > had) {
+		array_reserve(&space->tally, want);
+		memset(space->tally.items + had, 0, (want - had) * sizeof(uint64_t));
+		space->tally.count = want;
+	}
+	array_each(&flow->row, symbol)
+		space->tally.items[table->items.items[*symbol].slot] +=
+			table->items.items[*symbol].trips;
+	array_each(&flow->row, symbol)
+		slot_tell(flow, table->items.items[*symbol].slot);
+}
+
 static void row_make(struct flow *flow)
 {
 	struct flow_space *space = flow->space;
@@ -73,6 +108,7 @@ static void row_make(struct flow *flow)
 	definitions_make(space);
 	if (space->err)
 		return;
+	row_count(flow);
 	sequence_row_encode(&space->encoder, &paths_level(space)->repeats, flow->row.items,
 			    flow->row.count, &row.data, &row.size);
 	flow->row.count = 0;
@@ -184,6 +220,7 @@ void flow_space_destroy(struct flow_space *space)
 	layer_space_destroy(space->layers);
 	sequence_encoder_deinit(&space->encoder);
 	array_deinit(&space->symbols);
+	array_deinit(&space->tally);
 	free(space);
 }
 

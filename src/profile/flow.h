@@ -55,7 +55,7 @@ struct flow_cycle {
 
 struct flow;
 
-/* What returns an error stops the flow, and is returned by whatever was called. All but NULL context are needed. */
+/* What returns an error stops the flow, and is returned by whatever was called. All but context and counted are needed. */
 struct flow_space_options {
 	unsigned levels; /* 0: LAYER_LEVELS; at least 2 */
 	uint32_t max_cycle; /* 0: LAYER_MAX_CYCLE */
@@ -64,6 +64,9 @@ struct flow_space_options {
 	struct cycles_options
 		cycles; /* memory is that of paths; everything together takes about twice as much */
 	int (*row)(void *context, struct flow *flow, const struct sequence_row *row);
+	/* Of the row that comes next: the thread ran a path, given by its runs, so many times. May be NULL. */
+	void (*counted)(void *context, struct flow *flow, const uint32_t *runs, size_t count,
+			uint64_t trips);
 	int (*definitions)(void *context, const struct sequence_definitions *definitions);
 	int (*cycle)(void *context, const struct flow_cycle *cycle);
 	void *context;
@@ -85,6 +88,7 @@ struct flow_space {
 	struct flow_rare rare[LAYER_LEVELS_MAX]; /* by level */
 	int err; /* the first of a callback */
 	ARRAY(struct flow_symbol) symbols;
+	ARRAY(uint64_t) tally; /* trips by slot, of the row in hand; otherwise 0 */
 };
 
 struct flow {

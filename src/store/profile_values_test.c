@@ -457,7 +457,9 @@ static void profile_age(void)
 	sql_run("drop view executed_functions; drop view executed_threads; drop view "
 		"covered_files; "
 		"drop table block; drop table block_part; drop table execution; "
-		"drop table thread_runs; drop table source_line; "
+		"drop table thread_runs; drop table source_line; drop table run_table; "
+		"drop table run_parent; drop table path_table; drop table flow; drop table cycle; "
+		"drop table layer; drop table rare_cycle; "
 		"drop view value_sites; drop table value; drop table value_item; drop table "
 		"value_name; drop table run_end; drop table run_loss; drop table parameter; "
 		"pragma user_version = 1");

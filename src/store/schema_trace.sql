@@ -40,6 +40,76 @@ create table source_line (
 	primary key (file, line, module)
 ) strict, without rowid;
 
+-- The order in which threads executed it. What a run, a path and a stratum are: docs/profile-format.md.
+
+create table run_table (
+	process integer not null references process,
+	first integer not null,
+	count integer not null,
+	data blob not null,
+	primary key (process, first)
+) strict;
+
+create table run_parent (
+	process integer primary key references process,
+	parent integer not null references process,
+	inherited integer not null
+) strict;
+
+create table path_table (
+	process integer not null references process,
+	first integer not null,
+	count integer not null,
+	data blob not null,
+	primary key (process, first)
+) strict;
+
+create table flow (
+	thread integer not null references thread,
+	row integer not null,
+	instructions integer not null,
+	runs integer not null,
+	paths integer not null,
+	repeats integer not null,
+	strata integer not null,
+	stratum_start integer not null,
+	base integer not null,
+	data blob not null,
+	primary key (thread, row)
+) strict;
+
+create table cycle (
+	process integer not null references process,
+	level integer not null,
+	number integer not null,
+	trips integer not null,
+	repeats integer not null,
+	weight integer not null,
+	length integer not null,
+	symbols blob,
+	primary key (process, level, number)
+) strict, without rowid;
+
+create table layer (
+	thread integer not null references thread,
+	level integer not null,
+	symbols integer not null,
+	cycles integer not null,
+	repeats integer not null,
+	cut integer not null,
+	broken integer not null,
+	primary key (thread, level)
+) strict, without rowid;
+
+create table rare_cycle (
+	process integer not null references process,
+	level integer not null,
+	cycles integer not null,
+	trips integer not null,
+	weight integer not null,
+	primary key (process, level)
+) strict, without rowid;
+
 create view executed_functions as
 with done (block, count) as (select block, sum(count) from execution group by block)
 select coalesce(symbol.name, '[unknown]') as symbol, module.name as module,

@@ -226,6 +226,56 @@ int store_execution_add(struct store *store, uint32_t block, struct thread_id th
 int store_thread_runs_add(struct store *store, struct thread_id thread, uint64_t runs,
 			  uint64_t lost);
 
+/* --- The order of execution: store_flow.c. Each replaces the row of the same key. Bytes are those of src/profile. --- */
+
+/* What runs, or paths, first to first + count - 1 of a process are. */
+struct store_definitions {
+	struct process_id process;
+	uint64_t first, count;
+	const void *data;
+	size_t size;
+};
+int store_run_table_put(struct store *store, const struct store_definitions *row);
+int store_path_table_put(struct store *store, const struct store_definitions *row);
+/* Runs below inherited are those of the process it was forked from. */
+int store_run_parent_put(struct store *store, struct process_id process, struct process_id parent,
+			 uint64_t inherited);
+
+/* A stretch of a thread; numbers are of what the thread has behind it at the end. */
+struct store_flow {
+	struct thread_id thread;
+	uint32_t row; /* from 0 */
+	uint64_t instructions, runs, paths, repeats, strata;
+	uint64_t stratum_start, base;
+	const void *data;
+	size_t size;
+};
+int store_flow_put(struct store *store, const struct store_flow *row);
+
+/* A path, a stratum or a cycle of a stratum layer. */
+struct store_cycle {
+	struct process_id process;
+	unsigned level;
+	uint64_t number;
+	uint64_t trips, repeats;
+	uint64_t weight; /* instructions of a trip */
+	uint64_t length;
+	const void *symbols; /* NULL: a path, whose definition tells */
+	size_t size;
+};
+int store_cycle_put(struct store *store, const struct store_cycle *row);
+
+struct store_layer {
+	struct thread_id thread;
+	unsigned level;
+	uint64_t symbols, cycles, repeats;
+	uint64_t cut, broken;
+};
+int store_layer_put(struct store *store, const struct store_layer *row);
+/* Cycles that have no row of their own because they were run too seldom. */
+int store_rare_cycle_put(struct store *store, struct process_id process, unsigned level,
+			 uint64_t cycles, uint64_t trips, uint64_t weight);
+
 /* Locations that have no frame yet, by module and then address: what is left to symbolise. */
 struct store_unnamed {
 	struct location_id location;

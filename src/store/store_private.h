@@ -59,6 +59,13 @@ enum {
 			 "count = count + excluded.count")                                         \
 	X(THREAD_RUNS_ADD, "insert into thread_runs values (?, ?, ?) on conflict do update set "   \
 			   "runs = runs + excluded.runs, lost = lost + excluded.lost")             \
+	X(RUN_TABLE_PUT, "insert or replace into run_table values (?, ?, ?, ?)")                   \
+	X(RUN_PARENT_PUT, "insert or replace into run_parent values (?, ?, ?)")                    \
+	X(PATH_TABLE_PUT, "insert or replace into path_table values (?, ?, ?, ?)")                 \
+	X(FLOW_PUT, "insert or replace into flow values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")           \
+	X(CYCLE_PUT, "insert or replace into cycle values (?, ?, ?, ?, ?, ?, ?, ?)")               \
+	X(LAYER_PUT, "insert or replace into layer values (?, ?, ?, ?, ?, ?, ?)")                  \
+	X(RARE_CYCLE_PUT, "insert or replace into rare_cycle values (?, ?, ?, ?, ?)")              \
 	X(SOURCE_LINE_PUT, "insert or replace into source_line values (?, ?, ?, ?)")               \
 	X(FILE_FIND, "select id from file where path = ?")                                         \
 	X(FILE_NEXT, "select coalesce(max(id), 0) + 1 from file")                                  \
@@ -108,6 +115,9 @@ bool module_kind_find(const char *text, enum module_kind *ret);
 /* Runs a statement whose parameters are all numbers. */
 int store_numbers_write(struct store *store, enum store_statement which, size_t count,
 			const uint64_t values[]);
+/* The same with bytes as the last parameter; data NULL: NULL. */
+int store_bytes_write(struct store *store, enum store_statement which, size_t count,
+		      const uint64_t values[], const void *data, size_t size);
 
 /* Appends what is pending to its tables; nothing is pending afterwards, whatever happens. */
 int store_pending_write(struct store *store);

@@ -96,6 +96,20 @@ int store_numbers_write(struct store *store, enum store_statement which, size_t 
 	return row_end(&row);
 }
 
+int store_bytes_write(struct store *store, enum store_statement which, size_t count,
+		      const uint64_t values[], const void *data, size_t size)
+{
+	struct row row = row_begin(store, which);
+
+	for (size_t i = 0; i < count; i++)
+		add_u64(&row, values[i]);
+	if (data)
+		add_blob(&row, data, size);
+	else
+		add_null(&row);
+	return row_end(&row);
+}
+
 int store_meta_set(struct store *store, const char *key, const char *value)
 {
 	struct row row = row_begin(store, STATEMENT_META_SET);

@@ -25,18 +25,21 @@ struct book_process {
 	uint32_t number;
 	bool nameless;
 	bool replaced;
+	struct process_id parent; /* it was forked from; 0: none */
+	struct paths_process *paths; /* NULL: only counts are kept */
 };
 
 struct book_thread {
 	struct thread_id id;
-	ARRAY(uint64_t) counts; /* by run */
+	ARRAY(uint64_t) counts; /* by run; not those that paths keeps */
+	struct paths_thread *paths; /* NULL: only counts are kept */
 };
 
 struct book {
 	struct store *store;
 	struct loadmap *loadmap;
 	struct locations *locations;
-	bool marks;
+	struct book_options options;
 	struct map ids; /* hash of module, address and length to block */
 	ARRAY(struct book_block) blocks; /* entry 0 is unused */
 	ARRAY(uint64_t) folded; /* by block: what the ending thread executed */
@@ -55,7 +58,7 @@ static void book_fail(struct book *book, int err)
 	book->err_sentence = mem_strdup(err_text()); /* of this thread; who asks may be another */
 }
 
-int book_create(struct store *store, bool marks, struct book **ret)
+int book_create(struct store *store, const struct book_options *options, struct book **ret)
 {
 	AUTO(book_destroy_auto) struct book *book = mem_zalloc(sizeof(*book));
 	int err = loadmap_create(store, NULL, &book->loadmap);
@@ -63,7 +66,7 @@ int book_create(struct store *store, bool marks, struct book **ret)
 	if (err)
 		return err;
 	book->store = store;
-	book->marks = marks;
+	book->options = *options;
 	locations_create(store, &book->locations);
 	*array_push(&book->blocks) = (struct book_block){};
 	*array_push(&book->folded) = 0;
@@ -173,6 +176,10 @@ static void on_process(void *ctx, struct drain_process *process)
 	procfs_identity((pid_t)process->pid, now, event_apply, book);
 	mine->number = process->number;
 	mine->image = loadmap_process_at(book->loadmap, process->pid, now);
+	if (parent && !process->replaces)
+		mine->parent = parent->image->id;
+	if (book->options.paths)
+		mine->paths = paths_process_create(book->options.paths, mine->image->id);
 	process->user = mine;
 	*array_push(&book->processes) = mine;
 }
@@ -186,6 +193,8 @@ static void on_process_end(void *ctx, struct drain_process *process)
 	};
 	size_t kept = 0;
 
+	if (mine->paths)
+		paths_process_finish(mine->paths, process->runs, mine->parent);
 	if (!mine->replaced && process->ended)
 		event_apply(book, &event);
 	for (size_t i = 0; i < book->processes.count; i++)
@@ -314,6 +323,8 @@ static void on_thread(void *ctx, struct drain_thread *thread)
 	struct book_thread *mine = mem_zalloc(sizeof(*mine));
 
 	mine->id = loadmap_thread(book->loadmap, process->image, thread->tid, clock_monotonic());
+	if (process->paths)
+		mine->paths = paths_thread_create(process->paths, mine->id);
 	thread->user = mine;
 }
 
@@ -333,6 +344,11 @@ static void on_runs(void *ctx, struct drain_thread *thread, const uint32_t *runs
 	struct book_thread *mine = thread->user;
 	uint64_t *counts;
 
+	if (mine->paths) {
+		paths_push(mine->paths, thread->process->runs, runs, count);
+		commit_now_and_then(ctx);
+		return;
+	}
 	counts_extend(mine, runtable_limit(thread->process->runs));
 	counts = mine->counts.items;
 	for (size_t i = 0; i < count; i++)
@@ -359,6 +375,21 @@ static void run_fold(struct book *book, const struct runtable *runs, uint32_t nu
 		book->folded.items[table->marks.items[runtable_piece(run, i)]] += count;
 }
 
+static void counts_fold(struct book *book, const struct drain_thread *thread)
+{
+	const struct book_thread *mine = thread->user;
+	const uint64_t *counts = mine->counts.items;
+	size_t count = mine->counts.count;
+
+	if (mine->paths) {
+		paths_thread_finish(mine->paths);
+		counts = paths_thread_counts(mine->paths, &count);
+	}
+	for (size_t i = 1; i < count; i++)
+		if (counts[i])
+			run_fold(book, thread->process->runs, (uint32_t)i, counts[i]);
+}
+
 static int thread_store(struct book *book, const struct drain_thread *thread)
 {
 	const struct book_thread *mine = thread->user;
@@ -370,7 +401,7 @@ static int thread_store(struct book *book, const struct drain_thread *thread)
 
 		if (!count)
 			continue;
-		count = book->marks ? 1 : count; /* runs share blocks */
+		count = book->options.marks ? 1 : count; /* runs share blocks */
 		book->blocks.items[i].count += count;
 		book->folded.items[i] = 0;
 		err = store_execution_add(book->store, (uint32_t)i, mine->id, count);
@@ -390,12 +421,11 @@ static void on_thread_end(void *ctx, struct drain_thread *thread)
 				     .tid = thread->tid,
 				     .time = clock_monotonic() };
 
-	for (size_t i = 1; i < mine->counts.count; i++)
-		if (mine->counts.items[i])
-			run_fold(book, thread->process->runs, (uint32_t)i, mine->counts.items[i]);
+	counts_fold(book, thread);
 	book_fail(book, thread_store(book, thread));
 	if (!process->replaced && thread->tid != thread->process->pid)
 		event_apply(book, &event);
+	paths_thread_destroy(mine->paths);
 	array_deinit(&mine->counts);
 	free(mine);
 	thread->user = NULL;
@@ -447,7 +477,8 @@ int book_finish(struct book *book, const struct drain_totals *totals)
 
 	if (book->err)
 		return err_set(book->err, "%s", book->err_sentence);
-	err = loadmap_finish(book->loadmap);
+	err = book->options.paths ? paths_finish(book->options.paths) : 0;
+	err = err ? err : loadmap_finish(book->loadmap);
 	err = err ? err : losses_store(book, totals);
 	return err ? err : store_commit(book->store);
 }

@@ -8,6 +8,7 @@
 #include "ingest/loadmap.h"
 #include "ingest/locations.h"
 #include "trace/drain.h"
+#include "trace/paths.h"
 
 struct book;
 
@@ -19,8 +20,12 @@ struct book_block {
 	uint64_t count; /* of all threads */
 };
 
-/* marks: counts only tell whether something was executed. */
-int book_create(struct store *store, bool marks, struct book **ret);
+struct book_options {
+	bool marks; /* counts only tell whether something was executed */
+	struct paths *paths; /* gets the order of execution; NULL: only counts are kept */
+};
+
+int book_create(struct store *store, const struct book_options *options, struct book **ret);
 void book_destroy(struct book *book);
 DEFINE_AUTO(struct book, book_destroy)
 

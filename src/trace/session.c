@@ -23,6 +23,7 @@ enum { NAP_MS = 20, SINKS = 2 };
 struct session {
 	struct store *store;
 	struct book *book;
+	struct paths *paths; /* NULL: the order of execution is not kept */
 	struct raw *raw;
 	struct drain *drain;
 	struct drain_sink sinks[SINKS];
@@ -68,7 +69,12 @@ int session_create(const struct session_options *options, struct session **ret)
 	session->started = clock_monotonic();
 	session->marks = options->counters == DRAIN_MARKS;
 	err = err ? err : meta_store(session->store, options);
-	err = err ? err : book_create(session->store, session->marks, &session->book);
+	if (!err && options->paths)
+		paths_create(session->store, options->paths, &session->paths);
+	if (!err)
+		err = book_create(session->store,
+				  &(struct book_options){ session->marks, session->paths },
+				  &session->book);
 	if (!err && options->raw)
 		err = raw_create(options->raw, &session->raw);
 	if (err)
@@ -103,6 +109,7 @@ void session_destroy(struct session *session)
 	drain_destroy(session->drain);
 	raw_destroy(session->raw);
 	book_destroy(session->book);
+	paths_destroy(session->paths);
 	if (session->store)
 		store_abandon(session->store);
 	free(session);

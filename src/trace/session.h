@@ -9,6 +9,7 @@
 #pragma once
 
 #include "trace/drain.h"
+#include "trace/paths.h"
 
 struct session_options {
 	const char *output; /* the profile */
@@ -16,6 +17,7 @@ struct session_options {
 	const char *tool; /* name, for the profile */
 	char *const *command;
 	enum drain_counters counters;
+	const struct paths_options *paths; /* NULL: the order of execution is not kept */
 	void *shared;
 	uint64_t shared_size;
 };

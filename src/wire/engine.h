@@ -111,6 +111,7 @@ struct engine_mappings {
 	X(NONE, "none", "runs the program in the engine and records nothing")                      \
 	X(COUNT, "count", "counts how often each piece of code is executed")                       \
 	X(BLOCKS, "blocks", "hands the sequence of executed blocks to the host, and counts there") \
+	X(PATHS, "paths", "keeps the order of all that is executed: paths, strata, layers")        \
 	X(COVERAGE, "coverage", "notes which code is executed at all")
 
 enum engine_tool {

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "base/err.h"
+#include "profile/runs.h"
+
+enum { RUNS = 20000, FRAGMENT = 9 };
+
+static uint32_t blocks[RUNS];
+static struct run_blocks made[RUNS];
+
+/* Prefixes of fragments, as engines make them; every hundredth is not known. */
+static void make(void)
+{
+	srand(7);
+	for (size_t i = 0; i < RUNS; i++)
+		blocks[i] = (uint32_t)(rand() % 5000 + 1);
+	for (size_t i = 0; i < RUNS; i++) {
+		size_t begin = i / FRAGMENT * FRAGMENT;
+
+		made[i] = (struct run_blocks){ blocks + begin,
+					       i % 100 == 99 ? 0 : (uint32_t)(i - begin + 1) };
+	}
+}
+
+static void row_add(struct coder *coder, struct runs *runs, size_t first, size_t count)
+{
+	runs_encode(coder, made + first - 1, count);
+	assert_int_equal(runs_add(runs, first, count, coder->out.items, coder->out.count), 0);
+}
+
+static void what_was_encoded_comes_back(void **state)
+{
+	struct coder coder;
+	struct runs runs;
+
+	make();
+	coder_init(&coder, RUNS);
+	runs_init(&runs);
+	row_add(&coder, &runs, 1, 5000);
+	row_add(&coder, &runs, 5001, RUNS - 5000);
+	assert_int_equal(runs_limit(&runs), RUNS + 1);
+	for (size_t i = 0; i < RUNS; i++) {
+		const uint32_t *found = NULL;
+
+		assert_int_equal(runs_at(&runs, i + 1, &found), made[i].count);
+		if (made[i].count)
+			assert_memory_equal(found, made[i].blocks,
+					    made[i].count * sizeof(uint32_t));
+	}
+	coder_deinit(&coder);
+	runs_deinit(&runs);
+}
+
+static void children_inherit(void **state)
+{
+	struct coder coder;
+	struct runs parent, child;
+	const uint32_t *found;
+
+	make();
+	coder_init(&coder, RUNS);
+	runs_init(&parent);
+	runs_init(&child);
+	row_add(&coder, &parent, 1, 50);
+	assert_int_equal(runs_inherit(&child, &parent, 31), 0);
+	assert_int_equal(runs_limit(&child), 31);
+	assert_int_equal(runs_at(&child, 31, &found), 0);
+	row_add(&coder, &child, 31, 2);
+	assert_int_equal(runs_at(&child, 30, &found), made[29].count);
+	assert_int_equal(runs_at(&child, 32, &found), made[31].count);
+	assert_memory_equal(found, made[31].blocks, made[31].count * sizeof(uint32_t));
+	assert_int_equal(runs_inherit(&child, &parent, 31), -EBADMSG);
+	coder_deinit(&coder);
+	runs_deinit(&parent);
+	runs_deinit(&child);
+}
+
+static void garbage_is_refused(void **state)
+{
+	static const uint8_t garbage[] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
+	struct runs runs;
+
+	runs_init(&runs);
+	assert_int_equal(runs_add(&runs, 2, 1, garbage, sizeof(garbage)), -EBADMSG);
+	assert_int_equal(runs_add(&runs, 1, 1 << 20, garbage, sizeof(garbage)), -EBADMSG);
+	runs_deinit(&runs);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_encoded_comes_back),
+		cmocka_unit_test(children_inherit),
+		cmocka_unit_test(garbage_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
