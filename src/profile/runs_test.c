@@ -13,12 +13,19 @@ enum { RUNS = 20000, FRAGMENT = 9 };
 static uint32_t blocks[RUNS];
 static struct run_blocks made[RUNS];
 
+static uint32_t random_next(void)
+{
+	static uint32_t state = 7;
+
+	state = state * 1664525 + 1013904223;
+	return state >> 8;
+}
+
 /* Prefixes of fragments, as engines make them; every hundredth is not known. */
 static void make(void)
 {
-	srand(7);
 	for (size_t i = 0; i < RUNS; i++)
-		blocks[i] = (uint32_t)(rand() % 5000 + 1);
+		blocks[i] = random_next() % 5000 + 1;
 	for (size_t i = 0; i < RUNS; i++) {
 		size_t begin = i / FRAGMENT * FRAGMENT;
 
