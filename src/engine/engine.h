@@ -239,7 +239,7 @@ bool unstable_back(struct thread *thread, const struct fragment *fragment, const
 
 /* --- thread.c --- */
 struct thread *thread_create(void);
-/* The threads that may be in the engine or in the cache; NULL: the first. */
+/* The threads that are in the engine or may come back; NULL: the first. */
 struct thread *thread_next(const struct thread *thread);
 /* What the thread's tables know about targets of indirect branches. */
 void thread_target_add(struct thread *thread, const struct fragment *fragment);

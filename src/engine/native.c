@@ -91,6 +91,7 @@ _Noreturn void native_enter(struct thread *thread, uint64_t flags)
 	thread->iret[3] = thread->regs[RSP];
 	thread->iret[4] = stack;
 	thread->native = 1;
+	thread->entered = 0;
 	native_leave(thread);
 }
 

@@ -47,7 +47,6 @@ struct thread *thread_create(void)
 	if (thread) {
 		before = *thread;
 		memory = (uint8_t *)thread;
-		thread_targets_clear(thread);
 	} else {
 		memory = memory_map(stream_thread_bytes());
 		if (!memory)
@@ -56,6 +55,7 @@ struct thread *thread_create(void)
 		before.older = newest;
 		newest = thread;
 	}
+	thread_targets_clear(thread);
 	*thread = (struct thread){
 		.stack = (uint64_t)(memory + THREAD_ENGINE_STACK + ENGINE_STACK_SIZE),
 		.on_exit = (uint64_t)engine_exit,
@@ -74,7 +74,7 @@ struct thread *thread_next(const struct thread *thread)
 {
 	struct thread *next = thread ? thread->older : newest;
 
-	while (next && (next->dead || next->native))
+	while (next && next->dead)
 		next = next->older;
 	return next;
 }
@@ -107,6 +107,18 @@ void thread_target_add(struct thread *thread, const struct fragment *fragment)
 }
 
 /* The thread may be in the cache and about to use the place: that stays. */
+/* An empty tag is that of the last address, to which a program may jump by mistake: where that would be, another one stands. */
+static void targets_guard(struct thread *thread)
+{
+	uint64_t *first = &table(thread, THREAD_TAGS)[index_first(UINT64_MAX)];
+	uint64_t *second = &table(thread, THREAD_TAGS2)[index_second(UINT64_MAX)];
+
+	if (!*first)
+		__atomic_store_n(first, 1, __ATOMIC_RELEASE);
+	if (!*second)
+		__atomic_store_n(second, 1, __ATOMIC_RELEASE);
+}
+
 void thread_target_forget(struct thread *thread, uint64_t pc)
 {
 	uint64_t *first = &table(thread, THREAD_TAGS)[index_first(pc)];
@@ -116,6 +128,7 @@ void thread_target_forget(struct thread *thread, uint64_t pc)
 		__atomic_store_n(first, 0, __ATOMIC_RELEASE);
 	if (*second == ~pc)
 		__atomic_store_n(second, 0, __ATOMIC_RELEASE);
+	targets_guard(thread);
 }
 
 /* Tags only, for the same reason. Pages that are given back read as 0. */
@@ -123,6 +136,7 @@ void thread_targets_clear(struct thread *thread)
 {
 	sys_3(madvise, table(thread, THREAD_TAGS), THREAD_PLACES - THREAD_TAGS, MADV_DONTNEED);
 	sys_3(madvise, table(thread, THREAD_TAGS2), THREAD_PLACES2 - THREAD_TAGS2, MADV_DONTNEED);
+	targets_guard(thread);
 }
 
 /* --- Who is who -------------------------------------------------------------------------------------- */

@@ -354,7 +354,8 @@ static void forget_push(const uint64_t *words)
 {
 	uint64_t place = words[WORD_GENERAL + 4] - 8;
 
-	if (words[WORD_TRAP] == 13 && place - LOW_BASE <= LOW_SIZE - 8)
+	if (words[WORD_TRAP] == 13 &&
+	    (place - LOW_BASE <= LOW_SIZE - 8 || place - NEAR_BASE <= NEAR_SIZE - 8))
 		memset((void *)place, 0, 8);
 }
 
@@ -370,7 +371,8 @@ static void outcome_take(struct outcome *outcome)
 	}
 	forget_push(words);
 	words[WORD_GS] = machine_out.gs;
-	words[WORD_SEGMENTS] = machine_out.segments;
+	words[WORD_SEGMENTS] = machine_out.segments &
+			       ~0x3000300030003ull; /* task switches forget them */
 	outcome->memory = XXH3_64bits_withSeed((const void *)LOW_BASE, LOW_SIZE,
 					       XXH3_64bits((const void *)NEAR_BASE, NEAR_SIZE));
 	if (words[WORD_HUNG])
