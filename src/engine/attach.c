@@ -232,7 +232,10 @@ _Noreturn static void leave(struct thread *thread, uint64_t mask)
 	bool native = thread->native;
 
 	mask = pending_give(thread, mask);
-	at.mask = mask;
+	at.mask = guard_mask_program(thread, mask);
+	engine_lock();
+	guard_pause();
+	engine_unlock();
 	if (tool() && tool()->thread_end)
 		tool()->thread_end(thread);
 	signal_alternate_give(thread);

@@ -57,6 +57,8 @@ struct thread {
 		uint32_t size;
 		uint32_t signature;
 	} rseq; /* what it had registered when it was attached to; it has it again when it leaves */
+	uint32_t segv_hidden; /* the program has SIGSEGV blocked; the kernel has it only if no pages are guarded */
+	uint32_t segv_waits; /* one was sent to it meanwhile */
 	uint32_t delivering; /* it has been sent once more: registers are those of the thread */
 	uint8_t pending_info[128];
 	_Alignas(16) uint8_t canary
@@ -139,6 +141,7 @@ struct fragment {
 	const uint8_t *bytes; /* the code it was made of; NULL: the program's own is still the same */
 	uint32_t arena;
 	bool closed; /* nobody comes here any more */
+	bool cut; /* the guarded memory ended before its code did */
 	bool checked; /* it begins with a check that the program's code is what it was made of */
 	uint8_t spilled; /* registers that the check uses */
 	uint32_t first_run; /* 0: nobody wants to know */
@@ -228,6 +231,8 @@ struct unstable {
 	bool flags_live; /* it may read flags that were set before */
 };
 bool region_is_unstable(const struct region *region);
+/* Code that cannot change without our knowledge; guarded, if that helps. */
+bool code_is_stable(const struct thread *thread, uint64_t pc);
 void unstable_look(const struct thread *thread, uint64_t pc, struct unstable *ret);
 /* The parts of a fragment that check; both give where the next part begins. */
 uint8_t *unstable_put_stale(struct fragment *fragment, const struct unstable *unstable,
@@ -237,10 +242,36 @@ uint8_t *unstable_put_check(struct fragment *fragment, const struct unstable *un
 /* As translate_back(), for those parts; false: elsewhere. */
 bool unstable_back(struct thread *thread, const struct fragment *fragment, const uint8_t *at);
 
+/* --- guard.c --- */
+/* Makes sure that the code at pc cannot change unnoticed; false: it can. */
+bool guard_take(const struct thread *thread, uint64_t pc);
+/* The program believes that it can write there. */
+bool guard_knows(uint64_t pc);
+/* What is guarded ends within the instruction at pc. */
+bool guard_ends(uint64_t pc);
+/* A write has failed; true: not for the program, it is to be done once more. */
+bool guard_fault(uint64_t address);
+/* The mappings in the range are new. */
+void guard_drop(uint64_t start, uint64_t end);
+/* Before a system call, which might write; without the lock. */
+void guard_release(uint64_t start, uint64_t size);
+void guard_release_arguments(const struct thread *thread);
+bool guard_release_all(void);
+/* Nothing is guarded any more, until all threads are in the engine; and for good. */
+void guard_pause(void);
+void guard_end(void);
+/* Whether SIGSEGV comes to us, since something is or was guarded. */
+bool guard_is_on(void);
+/* What the kernel gets when the program wants a mask, and what the program sees when the kernel has one. */
+uint64_t guard_mask_kernel(struct thread *thread, uint64_t mask);
+uint64_t guard_mask_program(const struct thread *thread, uint64_t mask);
+
 /* --- thread.c --- */
 struct thread *thread_create(void);
 /* The threads that are in the engine or may come back; NULL: the first. */
 struct thread *thread_next(const struct thread *thread);
+/* Whether any is outside the engine. */
+bool threads_native(void);
 /* What the thread's tables know about targets of indirect branches. */
 void thread_target_add(struct thread *thread, const struct fragment *fragment);
 void thread_target_forget(struct thread *thread, uint64_t pc);
@@ -271,6 +302,9 @@ void signal_handlers_give(const struct sighand *sighand);
 void signal_alternate_take(struct thread *thread);
 void signal_alternate_give(const struct thread *thread);
 long signal_action(struct thread *thread);
+long signal_mask(struct thread *thread);
+/* SIGSEGV comes to us, whatever the program does with it. */
+void signal_fault_take(const struct thread *thread);
 long signal_alternate(struct thread *thread);
 _Noreturn void signal_return(struct thread *thread);
 /* Before the program goes on: delivers what waits. */

@@ -174,7 +174,7 @@ _Noreturn void thread_begin(struct thread *thread)
 	engine_unlock();
 	go_on(thread);
 	attach_gate();
-	signal_unblock(thread->start_mask);
+	signal_unblock(guard_mask_kernel(thread, thread->start_mask));
 	signal_check(thread);
 	engine_resume(thread);
 }

@@ -101,10 +101,10 @@ void native_go(struct thread *thread, enum engine_leave reason)
 		return;
 	thread->leave = reason;
 	host_left(reason, 1);
-	if (stream_wanted()) {
-		engine_lock();
+	engine_lock();
+	guard_pause(); /* nobody knows what it will block */
+	if (stream_wanted())
 		stream_native(thread);
-		engine_unlock();
-	}
+	engine_unlock();
 	native_enter(thread, thread->flags);
 }

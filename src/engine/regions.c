@@ -9,7 +9,11 @@
 #include "engine/sys.h"
 #include "engine/tool.h"
 
-enum { REGIONS_MAX = 4096, LINE_MAX = 512, READ_SIZE = 4096 };
+enum {
+	REGIONS_MAX = 1 << 14,
+	/* guarded pages are mappings of their own */ LINE_MAX = 512,
+	READ_SIZE = 4096
+};
 
 static struct region regions[REGIONS_MAX], before[REGIONS_MAX];
 static size_t region_count, before_count;
@@ -173,6 +177,11 @@ const struct region *region_of(uint64_t pc)
 	return NULL;
 }
 
+static bool can_change(const struct region *region)
+{
+	return region_is_unstable(region) || guard_knows(region->start);
+}
+
 /* Neighbouring mappings hold one piece of code, unless one can change and the other cannot. */
 size_t code_read(uint64_t pc, uint8_t *ret, size_t size)
 {
@@ -181,12 +190,11 @@ size_t code_read(uint64_t pc, uint8_t *ret, size_t size)
 
 	while (region && region->readable && end - pc < size) {
 		const struct region *next = region + 1;
+		bool same = next < regions + region_count && next->start == region->end &&
+			    can_change(next) == can_change(region);
 
 		end = region->end;
-		region = next < regions + region_count && next->start == end &&
-					 region_is_unstable(next) == region_is_unstable(region)
-				 ? next
-				 : NULL;
+		region = same ? next : NULL;
 	}
 	if (end - pc < size)
 		size = end - pc;

@@ -149,7 +149,7 @@ static long action_install(uint64_t number, const struct handler *wanted)
 		.mask = wanted->mask,
 	};
 
-	if (is_handled(wanted->handler)) {
+	if (is_handled(wanted->handler) || (number == SIGSEGV && guard_is_on())) {
 		action.handler = (uint64_t)signal_entry;
 		action.flags = (wanted->flags & (SA_RESTART | SA_NOCLDSTOP | SA_NOCLDWAIT)) |
 			       SA_SIGINFO | SA_ONSTACK | SA_RESTORER;
@@ -215,6 +215,73 @@ long signal_action(struct thread *thread)
 	given = (struct kernel_action){ before.handler, before.flags, before.restorer,
 					before.mask };
 	if (!result && old && !user_write(old, &given, sizeof(given)))
+		return -EFAULT_;
+	return result;
+}
+
+void signal_fault_take(const struct thread *thread)
+{
+	struct handler handler = handler_get(thread->sighand, SIGSEGV);
+
+	action_install(SIGSEGV, &handler);
+}
+
+static uint64_t mask_after(uint64_t how, uint64_t before, uint64_t set)
+{
+	switch (how) {
+	case SIG_BLOCK:
+		return before | set;
+	case SIG_UNBLOCK:
+		return before & ~set;
+	default:
+		return set;
+	}
+}
+
+/* The kernel has done it, and something is guarded meanwhile or may be later. A signal may wait since. */
+static void mask_note(struct thread *thread)
+{
+	uint64_t mask = signal_block();
+
+	if (thread->pending)
+		thread->mask = guard_mask_kernel(thread, thread->mask);
+	else
+		signal_unblock(guard_mask_kernel(thread, mask));
+}
+
+/* SIGSEGV stays with us if it has to. */
+static long mask_change(struct thread *thread, uint64_t how, const uint64_t *set,
+			uint64_t *ret_before)
+{
+	uint64_t kernel = signal_block();
+
+	if (thread->pending)
+		return PROGRAM_RESTART; /* everything is to be blocked until it was delivered */
+	*ret_before = guard_mask_program(thread, kernel);
+	if (set)
+		kernel = guard_mask_kernel(thread, mask_after(how, *ret_before, *set));
+	signal_unblock(kernel);
+	return 0;
+}
+
+long signal_mask(struct thread *thread)
+{
+	uint64_t how = thread->regs[RDI], set = thread->regs[RSI], old = thread->regs[RDX];
+	uint64_t given = 0, before;
+	long result;
+
+	if (thread->regs[R10] != 8 || !guard_is_on()) {
+		result = program_syscall(thread);
+		if (!result && set)
+			mask_note(thread);
+		return result;
+	}
+	if (set && !user_read(&given, set, sizeof(given)))
+		return -EFAULT_;
+	if (set && how > SIG_SETMASK)
+		return -EINVAL_;
+	result = mask_change(thread, how, set ? &given : NULL, &before);
+	if (!result && old && !user_write(old, &before, sizeof(before)))
 		return -EFAULT_;
 	return result;
 }
@@ -345,6 +412,7 @@ static struct frame *frame_make(struct thread *thread, const struct handler *han
 	uint64_t vectors = (top - size) & ~63ull;
 	struct frame *frame = (struct frame *)(((vectors - sizeof(*frame)) & ~15ull) - 8);
 
+	guard_release((uint64_t)frame, vectors + size - (uint64_t)frame);
 	if (!user_touch((uint64_t)frame, vectors + size - (uint64_t)frame))
 		return NULL;
 	copy_bytes((void *)vectors, context->uc_mcontext.fpstate, size);
@@ -357,6 +425,7 @@ static struct frame *frame_make(struct thread *thread, const struct handler *han
 	frame->context.uc_stack.ss_flags = (int)alternate_flags(thread);
 	registers_give(thread, &frame->context.uc_mcontext);
 	frame->context.uc_mcontext.fpstate = (struct _fpstate *)vectors;
+	mask = guard_mask_program(thread, mask);
 	copy_bytes(&frame->context.uc_sigmask, &mask, sizeof(mask));
 	return frame;
 }
@@ -424,6 +493,15 @@ static void frame_fails(struct thread *thread, int number, struct ucontext *cont
 static void deliver_unhandled(struct thread *thread, int number, const siginfo_t *info,
 			      struct ucontext *context, uint64_t mask)
 {
+	struct handler handler = handler_get(thread->sighand, (uint64_t)number);
+
+	if (number == SIGSEGV && guard_is_on()) { /* it comes to us only */
+		if (handler.handler && info->si_code <= 0)
+			context_resume(thread, context, mask);
+		else
+			end_by(SIGSEGV, context);
+		return;
+	}
 	if (info->si_code <= 0)
 		signal_send(number, info);
 	context_resume(thread, context, mask);
@@ -444,7 +522,7 @@ static void deliver(struct thread *thread, int number, siginfo_t *info, struct u
 		    uint64_t mask)
 {
 	struct handler handler = handler_get(thread->sighand, (uint64_t)number);
-	uint64_t during = mask | handler.mask;
+	uint64_t during = guard_mask_program(thread, mask) | handler.mask;
 	struct frame *frame;
 
 	if (!is_handled(handler.handler)) {
@@ -471,7 +549,7 @@ static void deliver(struct thread *thread, int number, siginfo_t *info, struct u
 	thread->pc = handler.handler;
 	thread->flags &= ~(uint64_t)FLAGS_CLEARED;
 	vectors_reset(context);
-	context_resume(thread, context, during);
+	context_resume(thread, context, guard_mask_kernel(thread, during));
 }
 
 static void hold(struct thread *thread, int number, const siginfo_t *info, struct ucontext *context,
@@ -524,6 +602,26 @@ static bool registers_find(struct thread *thread, const struct sigcontext *conte
 	return found;
 }
 
+/* A SIGSEGV that is not for the program, or not yet. True: it is done with. */
+static bool fault_take(struct thread *thread, const siginfo_t *info, struct ucontext *context,
+		       uint64_t mask)
+{
+	if (!guard_is_on())
+		return false;
+	if (info->si_code == SEGV_ACCERR && guard_fault((uint64_t)info->si_addr)) {
+		if (registers_find(thread, &context->uc_mcontext))
+			context_resume(thread, context, mask);
+		return true;
+	}
+	if (!thread->segv_hidden)
+		return false;
+	if (info->si_code > 0)
+		end_by(SIGSEGV, context); /* as the kernel does if it cannot be delivered */
+	else
+		thread->segv_waits = 1;
+	return true;
+}
+
 void signal_arrive(int number, void *info_given, void *context_given)
 {
 	struct ucontext *context = context_given;
@@ -533,6 +631,8 @@ void signal_arrive(int number, void *info_given, void *context_given)
 
 	thread = thread_current();
 	copy_bytes(&mask, &context->uc_sigmask, sizeof(mask));
+	if (number == SIGSEGV && fault_take(thread, info, context, mask))
+		return;
 	if (thread->step)
 		mask = thread->step_mask;
 	if (thread->native && !is_engine(rip) &&
@@ -617,6 +717,7 @@ _Noreturn void signal_return(struct thread *thread)
 {
 	struct ucontext context;
 	struct kernel_stack stack;
+	uint64_t mask;
 
 	if (!user_read(&context, thread->regs[RSP], sizeof(context)))
 		return_fails(thread);
@@ -625,6 +726,9 @@ _Noreturn void signal_return(struct thread *thread)
 				       .flags = (uint32_t)context.uc_stack.ss_flags,
 				       .size = context.uc_stack.ss_size };
 	alternate_set(thread, &stack); /* if it is in use, it stays as it is */
+	copy_bytes(&mask, &context.uc_sigmask, sizeof(mask));
+	mask = guard_mask_kernel(thread, mask);
+	copy_bytes(&context.uc_sigmask, &mask, sizeof(mask));
 	context.uc_mcontext.rip = (uint64_t)signal_resume;
 	context.uc_mcontext.rsp = thread->stack;
 	context.uc_mcontext.eflags = 0x202;
@@ -661,7 +765,7 @@ void signal_handlers_give(const struct sighand *sighand)
 		struct kernel_action action = { handler->handler, handler->flags, handler->restorer,
 						handler->mask };
 
-		if (is_handled(handler->handler))
+		if (is_handled(handler->handler) || (number == SIGSEGV && guard_is_on()))
 			sys_4(rt_sigaction, number, &action, 0, 8);
 	}
 }

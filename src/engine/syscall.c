@@ -35,6 +35,8 @@ static struct thread *child_prepare(const struct thread *parent, uint64_t flags,
 	engine_lock();
 	child = thread_create();
 	child->sighand = parent->sighand;
+	if (flags & CLONE_CLEAR_SIGHAND)
+		guard_end(); /* the kernel would not call us there */
 	if (!(flags & CLONE_SIGHAND))
 		signal_handlers_copy(child, parent->sighand, flags & CLONE_CLEAR_SIGHAND);
 	engine_unlock();
@@ -47,6 +49,7 @@ static struct thread *child_prepare(const struct thread *parent, uint64_t flags,
 	child->pc = parent->pc;
 	child->flags = parent->flags;
 	child->gs = parent->gs;
+	child->segv_hidden = parent->segv_hidden;
 	child->apart = !(flags & CLONE_THREAD);
 	return child;
 }
@@ -89,7 +92,7 @@ static long child_start(struct thread *child, long number, long a, long b, long 
 	uint64_t mask = signal_block();
 	long result;
 
-	child->start_mask = mask;
+	child->start_mask = guard_mask_program(child, mask);
 	result = clone_thread(number, a, b, c, d, e);
 	signal_unblock(mask);
 	return result;
@@ -195,6 +198,7 @@ static long on_exit(struct thread *thread)
 static void range_changed(uint64_t start, uint64_t size, bool executable)
 {
 	engine_lock();
+	guard_drop(start, start + size);
 	if (regions_change(start, start + size, executable))
 		cache_forget(start, start + size);
 	engine_unlock();
@@ -206,7 +210,10 @@ static long on_mapping(struct thread *thread)
 	const uint64_t *regs = thread->regs;
 	uint64_t number = regs[RAX];
 	bool executable = number != __NR_munmap && number != __NR_mremap && regs[RDX] & PROT_EXEC;
-	long result = pass(thread);
+	long result;
+
+	guard_release(regs[RDI], regs[RSI]); /* it may be moved, or fail halfway */
+	result = pass(thread);
 
 	if (result == PROGRAM_RESTART || (sys_failed(result) && number != __NR_mprotect))
 		return result; /* but an mprotect that has failed may have done a part */
@@ -220,16 +227,20 @@ static long on_mapping(struct thread *thread)
 static long on_advice(struct thread *thread)
 {
 	const uint64_t *regs = thread->regs;
-	long result = pass(thread);
+	long result;
 
 	switch (regs[RDX]) {
 	case MADV_DONTNEED:
 	case MADV_DONTNEED_LOCKED:
 	case MADV_FREE:
 	case MADV_REMOVE:
+		guard_release(regs[RDI], regs[RSI]);
+		result = pass(thread);
 		range_changed(regs[RDI], regs[RSI], false);
+		return result;
+	default:
+		return pass(thread);
 	}
-	return result;
 }
 
 static long on_shared_memory(struct thread *thread)
@@ -251,6 +262,24 @@ static long on_open(struct thread *thread)
 	return result;
 }
 
+/* The new program has the mask that this one believes to have. */
+static long exec_pass(struct thread *thread)
+{
+	uint64_t mask = signal_block();
+	long result;
+
+	if (thread->pending)
+		return PROGRAM_RESTART;
+	signal_unblock(guard_mask_program(thread, mask));
+	result = pass(thread);
+	mask = signal_block();
+	if (thread->pending)
+		thread->mask = guard_mask_kernel(thread, thread->mask);
+	else
+		signal_unblock(guard_mask_kernel(thread, mask));
+	return result;
+}
+
 /* The host attaches for the moment of the exec and puts the engine into the new program. */
 static long on_exec(struct thread *thread)
 {
@@ -261,7 +290,7 @@ static long on_exec(struct thread *thread)
 		.path = at ? thread->regs[RSI] : thread->regs[RDI],
 	};
 	bool followed = !(engine_boot.flags & ENGINE_NO_CHILDREN) && !host_ask(&request);
-	long result = pass(thread);
+	long result = exec_pass(thread);
 
 	request.kind = ENGINE_REQUEST_EXEC_FAILED;
 	if (followed)
@@ -274,6 +303,7 @@ bool syscall_run(struct thread *thread, uint32_t length)
 	uint64_t *regs = thread->regs;
 	long result;
 
+	guard_release_arguments(thread);
 	switch (regs[RAX]) {
 	case __NR_clone:
 		result = on_clone(thread);
@@ -318,6 +348,9 @@ bool syscall_run(struct thread *thread, uint32_t length)
 	case __NR_rt_sigaction:
 		result = signal_action(thread);
 		break;
+	case __NR_rt_sigprocmask:
+		result = signal_mask(thread);
+		break;
 	case __NR_sigaltstack:
 		result = signal_alternate(thread);
 		break;
@@ -328,6 +361,8 @@ bool syscall_run(struct thread *thread, uint32_t length)
 		break;
 	default:
 		result = pass(thread);
+		if (result == -EFAULT && guard_release_all())
+			result = pass(thread);
 	}
 	if (result == PROGRAM_RESTART) {
 		thread->pc -= length; /* once more, after the signal */

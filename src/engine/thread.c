@@ -79,6 +79,14 @@ struct thread *thread_next(const struct thread *thread)
 	return next;
 }
 
+bool threads_native(void)
+{
+	for (const struct thread *thread = newest; thread; thread = thread->older)
+		if (thread->native && !thread->step && !thread->dead)
+			return true;
+	return false;
+}
+
 /* --- Targets of indirect branches ------------------------------------------------------------------- */
 
 static uint64_t *table(struct thread *thread, size_t offset)

@@ -177,7 +177,6 @@ static void tails_put(struct build *build)
 static bool is_followed(const struct build *build, uint64_t pc)
 {
 	const struct fragment *fragment = build->fragment;
-	const struct region *region;
 
 	if (build->back)
 		return build->piece + 1 < fragment->piece_count;
@@ -187,8 +186,7 @@ static bool is_followed(const struct build *build, uint64_t pc)
 	for (unsigned i = 0; i <= build->piece; i++)
 		if (fragment->pieces[i].pc == pc)
 			return false;
-	region = region_of(pc);
-	return region && !region_is_unstable(region) && region->readable &&
+	return code_is_stable(build->thread, pc) &&
 	       (pc > build->pc ? pc - build->pc : build->pc - pc) < PIECES_REACH;
 }
 
@@ -616,6 +614,20 @@ static void fault_put(struct build *build)
 	build->ended = true;
 }
 
+/* Guarded code goes on in a page that is not guarded. */
+static bool is_cut(const struct build *build)
+{
+	struct fragment *fragment = build->fragment;
+	const struct piece *piece = &fragment->pieces[build->piece];
+
+	if (build->back)
+		return fragment->cut && build->piece + 1 == fragment->piece_count &&
+		       build->pc == piece->pc + piece->length;
+	if (!build->stop && guard_ends(build->pc))
+		fragment->cut = true;
+	return fragment->cut;
+}
+
 /* Instructions up to one that goes elsewhere. */
 static void piece_put(struct build *build)
 {
@@ -623,7 +635,8 @@ static void piece_put(struct build *build)
 	size_t size = 0, at = 0;
 	unsigned count = 0;
 
-	while (!build->ended && count < STREAM_BLOCK_MAX && build->pc != build->stop) {
+	while (!build->ended && count < STREAM_BLOCK_MAX && build->pc != build->stop &&
+	       !is_cut(build)) {
 		uint8_t *before = build->at;
 
 		build->piece_instructions = count;
@@ -654,9 +667,8 @@ static void piece_put(struct build *build)
 /* Unstable code that could be decoded has an end. */
 static bool is_there(const struct build *build)
 {
-	const struct region *region = region_of(build->pc);
-
-	return region && !build->far && (build->stop || !region_is_unstable(region));
+	return region_of(build->pc) && !build->far &&
+	       (build->stop || code_is_stable(build->thread, build->pc));
 }
 
 static long pieces_put(void *context, void *unused)
@@ -770,7 +782,7 @@ static void parts_put(struct build *build, const struct unstable *unstable)
 static struct fragment *fragment_make(struct thread *thread, uint64_t pc)
 {
 	const struct region *region = region_of(pc);
-	bool is_unstable = region && region_is_unstable(region);
+	bool is_unstable = region && !code_is_stable(thread, pc);
 	struct build build = { .thread = thread, .pc = pc };
 	struct unstable unstable = {};
 	uint8_t *room = region ? cache_room(pc, ROOM) : NULL;
@@ -790,7 +802,7 @@ static struct fragment *fragment_make(struct thread *thread, uint64_t pc)
 	fragment->first_run = build.first_run;
 	fragment->flags_dead = build.flags_dead;
 	cache_add(fragment);
-	if (is_unstable || (region && !region->inode))
+	if (is_unstable || (region && !region->inode) || guard_knows(pc))
 		bytes_keep(fragment);
 	if (fragment->first_run)
 		stream_runs_define(fragment);

@@ -45,6 +45,15 @@ bool region_is_unstable(const struct region *region)
 	return region->writable || region->shared;
 }
 
+bool code_is_stable(const struct thread *thread, uint64_t pc)
+{
+	const struct region *region = region_of(pc);
+
+	if (!region || !region->readable)
+		return false;
+	return (!region_is_unstable(region) && !guard_knows(pc)) || guard_take(thread, pc);
+}
+
 /* --- What the code is -------------------------------------------------------------------------------- */
 
 struct scan {

@@ -169,7 +169,8 @@ enum engine_leave {
 /* What engines count. Columns: name, word in summaries, what a person reads. */
 #define ENGINE_COUNTS(X)                                                                           \
 	X(EVICTIONS, "evictions", "parts of code caches were given up")                            \
-	X(STALE, "stale", "pieces of translated code were found to be out of date")
+	X(STALE, "stale", "pieces of translated code were found to be out of date")                \
+	X(WRITES, "writes", "writes went to pages of translated code")
 
 enum engine_count {
 #define X(name, word, text) ENGINE_COUNT_##name,

@@ -2,6 +2,7 @@
 /* Code that changes, in every way that programs do it. Prints what it computed; says so and ends with 1 if that is wrong. */
 #include <errno.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -179,7 +180,7 @@ static void *writer(void *unused)
 {
 	for (int i = 0; i < 3000; i++) {
 		while (atomic_load(&turn) != 2 * i)
-			;
+			sched_yield();
 		function_make(common, i);
 		atomic_store(&turn, 2 * i + 1);
 	}
@@ -375,6 +376,97 @@ static void stack(void)
 	}
 }
 
+/* Code is written while every signal is blocked, or in a handler that blocks them all. */
+static uint8_t *handled;
+
+static void rewrite_handled(int number)
+{
+	static int calls;
+
+	function_make(handled, ++calls);
+	check(call(handled), calls + 1, "written in a handler");
+}
+
+static void blocked(void)
+{
+	struct sigaction action = { .sa_handler = rewrite_handled };
+	sigset_t all, before, now;
+	uint8_t *code = map_code(PAGE);
+
+	handled = map_code(PAGE);
+	sigfillset(&all);
+	sigfillset(&action.sa_mask);
+	sigaction(SIGUSR1, &action, NULL);
+	function_make(code, 0);
+	check(call(code), 1, "first"); /* unblocked: from here on pages may be guarded */
+	sigprocmask(SIG_BLOCK, &all, &before);
+	for (int i = 0; i < 6; i++) {
+		function_make(code, i);
+		check(call(code), i + 1, "with everything blocked");
+	}
+	sigprocmask(SIG_SETMASK, NULL, &now);
+	check(sigismember(&now, SIGSEGV), 1, "SIGSEGV is blocked");
+	kill(getpid(), SIGSEGV); /* waits */
+	raise(SIGUSR1);
+	signal(SIGSEGV, SIG_IGN);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	sigprocmask(SIG_SETMASK, NULL, &now);
+	check(sigismember(&now, SIGSEGV), 0, "SIGSEGV is not blocked");
+	for (int i = 0; i < 6; i++)
+		raise(SIGUSR1);
+	signal(SIGSEGV, SIG_DFL);
+}
+
+static jmp_buf back;
+static void *volatile fault_at;
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+	fault_at = info->si_addr;
+	siglongjmp(back, 1);
+}
+
+/* Faults that are the program's own, among those that are not. */
+static void faults(void)
+{
+	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
+	uint8_t *code = map_code(2 * PAGE);
+
+	sigaction(SIGSEGV, &action, NULL);
+	for (int i = 0; i < 100; i++) {
+		function_make(code, i + 1);
+		check(call(code), i + 2, "before");
+		function_make(code, i);
+		check(call(code), i + 1, "written once more");
+		if (!sigsetjmp(back, 1)) {
+			*(volatile int *)(uintptr_t)(i * 8) = 0;
+			check(0, 1, "no fault");
+		}
+		check(fault_at == (void *)(uintptr_t)(i * 8), 1, "address");
+		mprotect(code, PAGE, PROT_READ | PROT_EXEC);
+		check(call(code), i + 1, "read-only");
+		fault_at = NULL;
+		if (!sigsetjmp(back, 1)) {
+			function_make(code, 7);
+			check(0, 1, "no fault where it was made read-only");
+		}
+		check(fault_at == code, 1, "address of what is read-only");
+		mprotect(code, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC);
+	}
+}
+
+static void *volatile nowhere;
+
+/* Ends by a signal. */
+static void crash(void)
+{
+	uint8_t *code = map_code(PAGE);
+
+	function_make(code, 1);
+	check(call(code), 2, "before the end");
+	memset(nowhere, 0, 1);
+}
+
 /* Much code, each piece for a short while. Argument: megabytes. The memory that this takes is bounded. */
 static void churn(long megabytes)
 {
@@ -407,9 +499,11 @@ int main(int argc, char **argv)
 		{ "processes", processes }, { "self", self },	    { "threads", threads },
 		{ "kernel", kernel },	    { "forks", forks },	    { "mappings", mappings },
 		{ "flags", flags },	    { "signals", signals }, { "alignment", alignment },
-		{ "stack", stack },
+		{ "stack", stack },	    { "blocked", blocked }, { "faults", faults },
 	};
 
+	if (argc == 2 && !strcmp(argv[1], "crash"))
+		crash();
 	if (argc == 3 && !strcmp(argv[1], "churn"))
 		churn(atol(argv[2]));
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
