@@ -263,11 +263,11 @@ static void form_far(struct random *random, struct sequence *sequence)
 	load_label(sequence, 0);
 	if (kind == 2) { /* ljmp *, through the stack */
 		item_add(sequence, "\x50", 1);
-		item_add(sequence, "\x48\xff\x2c\x24", 4);
+		item_add(sequence, "\x48\xff\x2c\x24", 4)->inner = true;
 		return;
 	}
 	item_add(sequence, "\x50", 1);
-	item_add(sequence, kind ? "\x48\xcb" : "\x48\xcf", 2);
+	item_add(sequence, kind ? "\x48\xcb" : "\x48\xcf", 2)->inner = true;
 }
 
 static void form_system(struct random *random, struct sequence *sequence)

@@ -62,7 +62,8 @@ struct item {
 	uint8_t fix_offset, fix_size; /* a displacement that leads to item `target`; size 0: none */
 	uint8_t target;
 	uint8_t behind; /* a target that is yet to be chosen is no earlier item; 0: any later one */
-	bool inner; /* nobody jumps here: a system call with another number than its own might do anything, a loop never end */
+	bool inner; /* nobody jumps here: a system call with another number than its own might do anything, a loop never end,
+		     and a far jump lead into 32-bit code */
 };
 
 struct sequence {

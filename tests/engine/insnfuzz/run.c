@@ -341,6 +341,8 @@ void on_signal(int number, void *info_given, void *context_given)
 	if (!now.goes_back)
 		machine_escape();
 	registers[REG_RIP] = (greg_t)machine_leave;
+	registers[REG_CSGSFS] = (registers[REG_CSGSFS] & ~0xffffll) |
+				0x33; /* it may have been 32-bit code */
 	registers[REG_EFL] &= ~FLAG_TRAP;
 }
 
