@@ -6,7 +6,7 @@
  *	flow raw FILE MAX OUT		the runs of all threads, one after the other, plain
  *	flow speed FILE MAX		million runs/s: "speed LEVELS" layers only; "rows LEVELS" with compressed rows
  *	flow size FILE MAX		"size" runs, blocks, paths, distinct paths, repeats, bytes of rows and of definitions, memory
- *	flow tables FILE MAX		"table KIND BUCKETS" ns and entries looked at for each lookup; "cycles" lookups, distinct
+ *	flow tables FILE MAX LEVEL	"table KIND BUCKETS" ns and entries looked at for each lookup; "cycles" lookups, distinct
  *
  * MAX: take no more runs than this.
  */
@@ -22,6 +22,7 @@
 #include "wire/stream.h"
 
 enum { CHUNK = 1 << 14, ROUNDS = 3, FRAME_RECORD = 2, FRAME_RUNS = 4, THREADS_MAX = 4096 };
+enum { LOOKUPS_MAX = 6000000 };
 
 struct frame {
 	uint32_t kind, number;
@@ -247,7 +248,7 @@ static void lookups_add(void *context, const uint32_t *symbols, size_t count)
 	struct lookups *lookups = context;
 	const struct layer_level *level = lookups->layer->level;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < count && lookups->lengths.count < LOOKUPS_MAX; i++) {
 		uint32_t slot = level->repeats.items.items[symbols[i]].slot;
 		uint32_t length = cycles_at(&level->cycles, slot)->length;
 
@@ -259,27 +260,23 @@ static void lookups_add(void *context, const uint32_t *symbols, size_t count)
 	}
 }
 
-/* Paths, and strata behind them: those of irregular programs hardly repeat. */
-static void lookups_make(const struct stream *stream, struct lookups *ret)
+static void lookups_make(const struct stream *stream, unsigned depth, struct lookups *ret)
 {
-	for (unsigned depth = 0; depth < 2; depth++) {
-		struct layer_space_options options = { .levels = 2,
-						       .cycles.memory = (size_t)2 << 30 };
-		struct layer_space *space;
-		struct layer *layer;
+	struct layer_space_options options = { .levels = 2, .cycles.memory = (size_t)4 << 30 };
+	struct layer_space *space;
+	struct layer *layer;
 
-		if (layer_space_create(&options, &space))
-			exit(1);
-		layer = layer_create(space);
-		ret->layer = depth ? layer->next : layer;
-		ret->layer->sink = lookups_add;
-		ret->layer->sink_context = ret;
-		array_each(&stream->spans, span)
-			layer_push(layer, &stream->runs.items[span->first], span->count);
-		layer_finish(layer);
-		layer_destroy(layer);
-		layer_space_destroy(space);
-	}
+	if (layer_space_create(&options, &space))
+		exit(1);
+	layer = layer_create(space);
+	ret->layer = depth ? layer->next : layer;
+	ret->layer->sink = lookups_add;
+	ret->layer->sink_context = ret;
+	array_each(&stream->spans, span)
+		layer_push(layer, &stream->runs.items[span->first], span->count);
+	layer_finish(layer);
+	layer_destroy(layer);
+	layer_space_destroy(space);
 }
 
 static uint32_t table_run(const struct lookups *lookups, enum cycles_kind kind, uint32_t buckets)
@@ -307,13 +304,13 @@ static uint32_t table_run(const struct lookups *lookups, enum cycles_kind kind, 
 	return distinct;
 }
 
-static void tables(const struct stream *stream)
+static void tables(const struct stream *stream, unsigned depth)
 {
-	static const uint32_t widths[] = { 1 << 14, 1 << 16, 1 << 18, 1 << 21 };
+	static const uint32_t widths[] = { 1 << 16, 1 << 18, 1 << 21 };
 	struct lookups lookups = {};
 	uint32_t distinct;
 
-	lookups_make(stream, &lookups);
+	lookups_make(stream, depth, &lookups);
 	distinct = table_run(&lookups, CYCLES_OPEN, 0);
 	for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++)
 		for (enum cycles_kind kind = CYCLES_OPEN + 1; kind < CYCLES_KIND_COUNT; kind++)
@@ -349,8 +346,8 @@ int main(int argc, char **argv)
 		speed(&stream);
 	else if (strcmp(argv[1], "size") == 0)
 		size(&stream);
-	else if (strcmp(argv[1], "tables") == 0)
-		tables(&stream);
+	else if (strcmp(argv[1], "tables") == 0 && argc == 5)
+		tables(&stream, (unsigned)strtoul(argv[4], NULL, 10));
 	else
 		return 2;
 	return 0;

@@ -419,16 +419,17 @@ static inline void recent_add(struct coder *coder, uint32_t symbol)
 }
 
 /* A symbol in either direction. Inlined twice, so that each direction is code of its own. */
-static inline __attribute__((always_inline)) uint32_t symbol_code(struct coder *coder, bool writing,
-								  uint32_t symbol)
+static inline __attribute__((always_inline)) uint32_t
+symbol_code(struct coder *coder, bool writing, struct coder_context *longest, uint32_t symbol)
 {
-	struct coder_context *contexts[CODER_ORDERS];
+	struct coder_context *contexts[CODER_ORDERS] = { longest };
 	uint32_t value = symbol + 1;
 	unsigned asked = 0, order = 0, found = FOUND_NOWHERE;
 
 #pragma GCC unroll 3
 	for (; order < CODER_ORDERS; order++) {
-		contexts[order] = context_of(coder, order, &coder->recent[coder->at]);
+		if (order)
+			contexts[order] = context_of(coder, order, &coder->recent[coder->at]);
 		if (context_code(coder, writing, order, contexts, &asked, &value)) {
 			found = asked < FOUND_NOWHERE ? asked - 1 : FOUND_NOWHERE - 1;
 			break;
@@ -445,36 +446,52 @@ static inline __attribute__((always_inline)) uint32_t symbol_code(struct coder *
 	return symbol;
 }
 
+static inline struct coder_context *longest_now(const struct coder *coder)
+{
+	return context_of(coder, 0, &coder->recent[coder->at]);
+}
+
 void coder_put(struct coder *coder, uint32_t symbol)
 {
 	assert(symbol <= CODER_SYMBOL_MAX);
 	bits_reserve(coder);
-	symbol_code(coder, true, symbol);
+	symbol_code(coder, true, longest_now(coder), symbol);
 }
 
 /*
- * In irregular sequences each symbol needs a place that no cache has: it is fetched some symbols ahead. Unless this is
+ * In irregular sequences each symbol needs places that no cache has: they are fetched some symbols ahead. Unless this is
  * inlined early, GCC 12 takes it for a function without effect and drops the call.
  */
-static inline __attribute__((always_inline)) void contexts_fetch(const struct coder *coder,
-								 const uint32_t *end)
+static inline __attribute__((always_inline)) struct coder_context *
+contexts_fetch(const struct coder *coder, const uint32_t *end)
 {
-	__builtin_prefetch(context_of(coder, 0, end), 1);
+	struct coder_context *longest = context_of(coder, 0, end);
+
+	__builtin_prefetch(longest, 1);
 	__builtin_prefetch(context_of(coder, 1, end), 1);
+	return longest;
 }
 
 void coder_put_all(struct coder *coder, const uint32_t *symbols, size_t count)
 {
+	struct coder_context *fetched[FETCH_AHEAD];
+
 	for (size_t i = 0; i < count; i++) {
+		struct coder_context *longest = fetched[i % FETCH_AHEAD];
+
+		if (i < FETCH_AHEAD)
+			longest = longest_now(coder);
 		if (i + FETCH_AHEAD < count)
-			contexts_fetch(coder, symbols + i + FETCH_AHEAD);
-		coder_put(coder, symbols[i]);
+			fetched[i % FETCH_AHEAD] = contexts_fetch(coder, symbols + i + FETCH_AHEAD);
+		assert(symbols[i] <= CODER_SYMBOL_MAX);
+		bits_reserve(coder);
+		symbol_code(coder, true, longest, symbols[i]);
 	}
 }
 
 int coder_get(struct coder *coder, uint32_t *ret)
 {
-	uint32_t symbol = symbol_code(coder, false, CODER_SYMBOL_MAX);
+	uint32_t symbol = symbol_code(coder, false, longest_now(coder), CODER_SYMBOL_MAX);
 	int err = reading_check(coder);
 
 	if (err)
