@@ -34,6 +34,8 @@
 
 enum { PLACES_FIRST = 1 << 10, ENTRIES_FIRST = 256, WORDS_FIRST = 4096, MEMORY_MIN = 1 << 16 };
 
+static const size_t MEMORY_MAX = (size_t)8 << 30; /* places of words have 32 bits */
+
 static const char *const kind_texts[] = {
 #define X(name, text, what) [CYCLES_##name] = text,
 	CYCLES_KINDS(X)
@@ -99,9 +101,9 @@ int cycles_init(struct cycles *cycles, const struct cycles_options *options)
 		return err_set(-EINVAL,
 			       "a table of cycles of kind %d with %u buckets: give a power of two",
 			       (int)filled.kind, filled.buckets);
-	if (filled.memory < MEMORY_MIN)
-		return err_set(-EINVAL, "a table of cycles in %zu bytes: give at least %d",
-			       filled.memory, MEMORY_MIN);
+	if (filled.memory < MEMORY_MIN || filled.memory > MEMORY_MAX)
+		return err_set(-EINVAL, "a table of cycles in %zu bytes: give %d to %zu",
+			       filled.memory, MEMORY_MIN, MEMORY_MAX);
 	*cycles = (struct cycles){ .options = filled, .until_sort = filled.period };
 	if (filled.kind == CYCLES_OPEN) {
 		cycles->places = mem_zalloc(PLACES_FIRST * sizeof(*cycles->places));

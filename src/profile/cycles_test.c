@@ -244,6 +244,8 @@ static void test_refused(void **state)
 
 	assert_int_equal(cycles_init(&cycles, &(struct cycles_options){ .buckets = 3 }), -EINVAL);
 	assert_int_equal(cycles_init(&cycles, &(struct cycles_options){ .memory = 5 }), -EINVAL);
+	assert_int_equal(cycles_init(&cycles, &(struct cycles_options){ .memory = SIZE_MAX }),
+			 -EINVAL);
 	assert_int_equal(cycles_init(&cycles, &(struct cycles_options){ .kind = 9 }), -EINVAL);
 }
 

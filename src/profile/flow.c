@@ -4,7 +4,8 @@
  *
  * Runs go into a thread's layers. What the lowest layer hands on, repeated paths, is collected until there is enough for
  * a row. The layers above have then had it too, so that the row's end can be said in strata.
- * A row is also made of what there is when the layers are about to forget what their symbols mean.
+ * Rows are also made of what there is when the layers are about to forget what their symbols mean, and when many threads
+ * together have collected too much.
  *
  * Invariants
  *  1. Symbols in a flow's row are valid in the table of level 0.
@@ -115,15 +116,32 @@ static void row_make(struct flow *flow)
 	space->err = space->options.row(space->options.context, flow, &row);
 }
 
+/* What has not become a row yet, of all threads. The memory is given back. */
+static void rows_make(struct flow_space *space)
+{
+	for (struct flow *flow = space->flows; flow; flow = flow->next) {
+		row_make(flow);
+		if (!space->err)
+			array_deinit(&flow->row);
+	}
+	space->room = 0;
+}
+
 static void flow_take(void *context, const uint32_t *symbols, size_t count)
 {
 	struct flow *flow = context;
+	size_t capacity = flow->row.capacity;
 
 	array_reserve(&flow->row, flow->row.count + count);
+	flow->space->room += flow->row.capacity - capacity;
 	memcpy(flow->row.items + flow->row.count, symbols, count * sizeof(*symbols));
 	flow->row.count += count;
-	if (flow->row.count >= flow->space->options.row_repeats && !flow->finishing)
+	if (flow->finishing)
+		return;
+	if (flow->row.count >= flow->space->options.row_repeats)
 		row_make(flow);
+	if (flow->space->room > FLOW_ROOM)
+		rows_make(flow->space);
 }
 
 static void flow_clearing(void *context, unsigned level)
@@ -132,8 +150,7 @@ static void flow_clearing(void *context, unsigned level)
 
 	if (level)
 		return;
-	for (struct flow *flow = space->flows; flow; flow = flow->next)
-		row_make(flow);
+	rows_make(space);
 	definitions_make(space);
 }
 
@@ -247,6 +264,7 @@ void flow_destroy(struct flow *flow)
 	for (link = &flow->space->flows; *link != flow; link = &(*link)->next)
 		;
 	*link = flow->next;
+	flow->space->room -= flow->row.capacity;
 	layer_destroy(flow->paths);
 	array_deinit(&flow->row);
 	free(flow);

@@ -35,6 +35,7 @@
 enum {
 	FLOW_ROW = 1 << 18, /* repeated paths */
 	FLOW_MIN_TRIPS = 2,
+	FLOW_ROOM = 4 << 20, /* symbols that all threads of a space collect for rows, at most */
 };
 
 /* One symbol of a cycle: a run, or a repeated cycle of the level below. */
@@ -85,6 +86,7 @@ struct flow_space {
 	struct sequence_encoder encoder;
 	struct flow *flows;
 	uint64_t defined; /* paths whose definitions were handed out */
+	size_t room; /* symbols there is memory for, in all flows */
 	struct flow_rare rare[LAYER_LEVELS_MAX]; /* by level */
 	int err; /* the first of a callback */
 	ARRAY(struct flow_symbol) symbols;

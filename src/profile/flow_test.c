@@ -248,6 +248,40 @@ static void test_little_memory(void **state)
 	}
 }
 
+/* Many threads do not collect more than a few do. */
+static void test_many_threads(void **state)
+{
+	enum { MANY = 60 };
+	static struct profile profile;
+	struct flow_space_options options = { .row = row_store,
+					      .definitions = definitions_store,
+					      .cycle = cycle_store,
+					      .row_repeats = SEQUENCE_ROW_MAX / 2,
+					      .context = &profile };
+	struct flow *flows[MANY];
+	struct flow_space *space;
+	size_t most = 0;
+
+	streams_make();
+	assert_int_equal(flow_space_create(&options, &space), 0);
+	for (size_t i = 0; i < MANY; i++)
+		flows[i] = flow_create(space, (void *)(i % THREADS));
+	for (unsigned round = 0; round < 40; round++)
+		for (size_t i = 0; i < MANY; i++) {
+			assert_int_equal(flow_push(flows[i], streams[2], STREAM), 0);
+			most = space->room > most ? space->room : most;
+		}
+	assert_in_range(most, FLOW_ROOM / 4, FLOW_ROOM + SEQUENCE_ROW_MAX);
+	assert_true(profile.row_count[0] >= MANY / THREADS);
+	for (size_t i = 0; i < MANY; i++) {
+		assert_int_equal(flow_finish(flows[i]), 0);
+		flow_destroy(flows[i]);
+	}
+	assert_int_equal(space->room, 0);
+	flow_space_destroy(space);
+	profile_deinit(&profile);
+}
+
 /* The row that holds the n-th, found in the index as a reader would. */
 static const struct sequence_row *row_find(const struct profile *profile, unsigned thread,
 					   enum sequence_unit unit, uint64_t n,
@@ -427,10 +461,10 @@ static void test_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rebuild), cmocka_unit_test(test_little_memory),
-		cmocka_unit_test(test_locate),	cmocka_unit_test(test_strata),
-		cmocka_unit_test(test_error),	cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_rebuild),	     cmocka_unit_test(test_little_memory),
+		cmocka_unit_test(test_many_threads), cmocka_unit_test(test_locate),
+		cmocka_unit_test(test_strata),	     cmocka_unit_test(test_error),
+		cmocka_unit_test(test_damage),	     cmocka_unit_test(test_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
