@@ -717,7 +717,7 @@ _Noreturn void signal_return(struct thread *thread)
 {
 	struct ucontext context;
 	struct kernel_stack stack;
-	uint64_t mask;
+	uint64_t mask, all = ALL;
 
 	if (!user_read(&context, thread->regs[RSP], sizeof(context)))
 		return_fails(thread);
@@ -735,6 +735,11 @@ _Noreturn void signal_return(struct thread *thread)
 	context.uc_stack.ss_sp = (void *)thread->signal_stack;
 	context.uc_stack.ss_size = SIGNAL_STACK;
 	context.uc_stack.ss_flags = 0;
+	signal_block();
+	if (thread->pending) { /* it came meanwhile, and finds the mask of the frame */
+		copy_bytes(&thread->mask, &context.uc_sigmask, sizeof(thread->mask));
+		copy_bytes(&context.uc_sigmask, &all, sizeof(all));
+	}
 	signal_return_raw(&context);
 }
 

@@ -803,6 +803,28 @@ static void scene_profiling(void)
 		compute(1000);
 }
 
+/* One comes while the other's handler returns: what was blocked meanwhile is not blocked afterwards. */
+static void scene_returns(void)
+{
+	sigset_t now;
+
+	handle(SIGALRM, count, 0);
+	handle(SIGUSR1, note, 0);
+	for (int i = 0; i < 30000; i++) {
+		struct itimerval soon = { {}, { 0, 1 + i % 13 } };
+
+		setitimer(ITIMER_REAL, &soon, NULL);
+		order_count = 0;
+		kill(getpid(), SIGUSR1);
+		while (!order_count)
+			;
+		for (int wait = 0; seen <= i && wait < 1000000; wait++)
+			sched_yield();
+	}
+	pthread_sigmask(SIG_BLOCK, NULL, &now);
+	printf("%d %d %d\n", seen, sigismember(&now, SIGALRM), sigismember(&now, SIGUSR1));
+}
+
 static void scene_sigchld(void)
 {
 	handle(SIGCHLD, count, SA_RESTART);
@@ -858,6 +880,7 @@ static const struct scene scenes[] = {
 	{ "ignored-fault", scene_ignored_fault },
 	{ "timers", scene_timers },
 	{ "profiling", scene_profiling },
+	{ "returns", scene_returns },
 	{ "sigchld", scene_sigchld },
 	{ "abort", scene_abort },
 };
