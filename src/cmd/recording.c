@@ -3,12 +3,12 @@
 
 #include "base/log.h"
 
-/* Columns: name as in ENGINE_TOOLS, name, what it leaves besides sequences of runs. */
+/* Columns: name as in ENGINE_TOOLS, name, what it leaves besides sequences of runs, whether all lines are wanted. */
 #define RECORDING_TOOLS(X)                                                                         \
-	X(COUNT, "count", DRAIN_COUNTS)                                                            \
-	X(BLOCKS, "blocks", DRAIN_NO_COUNTERS)                                                     \
-	X(PATHS, "paths", DRAIN_NO_COUNTERS)                                                       \
-	X(COVERAGE, "coverage", DRAIN_MARKS)
+	X(COUNT, "count", DRAIN_COUNTS, true)                                                      \
+	X(BLOCKS, "blocks", DRAIN_NO_COUNTERS, false)                                              \
+	X(PATHS, "paths", DRAIN_NO_COUNTERS, false)                                                \
+	X(COVERAGE, "coverage", DRAIN_MARKS, true)
 
 int recording_create(const struct recording_request *request, struct inject *inject,
 		     struct session **ret)
@@ -23,10 +23,11 @@ int recording_create(const struct recording_request *request, struct inject *inj
 	};
 
 	switch (request->tool) {
-#define X(name, text, left)                                                                        \
+#define X(name, text, left, all_lines)                                                             \
 	case ENGINE_TOOL_##name:                                                                   \
 		options.tool = text;                                                               \
 		options.counters = left;                                                           \
+		options.lines = all_lines;                                                         \
 		return session_create(&options, ret);
 		RECORDING_TOOLS(X)
 #undef X

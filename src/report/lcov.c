@@ -3,9 +3,11 @@
  * The tracefile of lcov, which genhtml and many services read: for each source file its lines that have code, with how often they
  * were executed. A line that several modules have counts as often as in the one where it counts most.
  */
+#include <errno.h>
 #include <inttypes.h>
 
 #include "analyse/names.h"
+#include "base/err.h"
 #include "report/export.h"
 
 /* The rows of one line from `at` on; returns the row behind them. */
@@ -53,6 +55,10 @@ static size_t file_put(const struct profile *profile, const struct filter *filte
 
 int export_lcov(const struct profile *profile, const struct export_options *options, FILE *file)
 {
+	if (!profile->source_line_count)
+		return err_set(-ENODATA, "this profile has no lines: record with --tool coverage "
+					 "or count, a program "
+					 "that has debug information");
 	fputs("TN:\n", file);
 	for (size_t at = 0; at < profile->source_line_count;)
 		at = file_put(profile, &options->filter, at, file);

@@ -28,6 +28,7 @@ struct session {
 	struct drain *drain;
 	struct drain_sink sinks[SINKS];
 	bool marks;
+	bool lines;
 	uint64_t started;
 	pthread_t thread;
 	bool running;
@@ -68,6 +69,7 @@ int session_create(const struct session_options *options, struct session **ret)
 
 	session->started = clock_monotonic();
 	session->marks = options->counters == DRAIN_MARKS;
+	session->lines = options->lines;
 	err = err ? err : meta_store(session->store, options);
 	if (!err && options->paths)
 		paths_create(session->store, options->paths, &session->paths);
@@ -145,7 +147,8 @@ static int profile_complete(struct session *session)
 
 	err = err ? err : parts_store(session->book, session->store);
 	err = err ? err : symbolise(session->store, parts_module_open, book_loadmap(session->book));
-	err = err ? err : lines_store(session->book, session->store, session->marks);
+	if (!err && session->lines)
+		err = lines_store(session->book, session->store, session->marks);
 	if (!err)
 		err = store_meta_set_u64(session->store, "duration_ns",
 					 clock_monotonic() - session->started);

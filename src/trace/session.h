@@ -17,6 +17,7 @@ struct session_options {
 	const char *tool; /* name, for the profile */
 	char *const *command;
 	enum drain_counters counters;
+	bool lines; /* also those that were not executed: it takes its time */
 	const struct paths_options *paths; /* NULL: the order of execution is not kept */
 	void *shared;
 	uint64_t shared_size;

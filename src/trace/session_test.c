@@ -120,6 +120,7 @@ static struct profile *session_play(struct fake_engine *engine, enum drain_count
 	const struct session_options options = {
 		.output = output,
 		.raw = raw_path,
+		.lines = true,
 		.tool = tool,
 		.command = command,
 		.counters = counters,
