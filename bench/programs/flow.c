@@ -6,6 +6,7 @@
  *	flow raw FILE MAX OUT		the runs of all threads, one after the other, plain
  *	flow speed FILE MAX		million runs/s: "speed LEVELS" layers only; "rows LEVELS" with compressed rows
  *	flow size FILE MAX		"size" runs, blocks, paths, distinct paths, repeats, bytes of rows and of definitions, memory
+ *	flow rebuild FILE MAX		"rebuild" million runs/s; fails if the runs are not as they were
  *	flow tables FILE MAX LEVEL	"table KIND BUCKETS" ns and entries looked at for each lookup; "cycles" lookups, distinct
  *
  * MAX: take no more runs than this.
@@ -201,6 +202,92 @@ static struct sizes flows_run(const struct stream *stream, unsigned levels)
 	return sizes;
 }
 
+/* A profile in memory, of one thread. */
+struct kept {
+	ARRAY(struct sequence_row) rows;
+	ARRAY(struct sequence_definitions) definitions;
+};
+
+static int row_keep(void *context, struct flow *flow, const struct sequence_row *row)
+{
+	struct sequence_row *kept = array_push(&((struct kept *)context)->rows);
+
+	*kept = *row;
+	kept->data = mem_dup(row->data, row->size);
+	return 0;
+}
+
+static int definitions_keep(void *context, const struct sequence_definitions *definitions)
+{
+	struct sequence_definitions *kept = array_push(&((struct kept *)context)->definitions);
+
+	*kept = *definitions;
+	kept->data = mem_dup(definitions->data, definitions->size);
+	return 0;
+}
+
+/* Compares with the runs from `at` on; returns where it ends. */
+static size_t row_compare(const struct stream *stream, const struct sequence_paths *paths,
+			  const struct sequence_repeats *repeats, size_t at)
+{
+	array_each(&repeats->items, repeat) {
+		const uint32_t *runs = NULL;
+		size_t length = sequence_path(paths, repeat->path, &runs);
+
+		for (uint64_t trip = 0; trip < repeat->trips; trip++, at += length)
+			if (!length || at + length > stream->runs.count ||
+			    memcmp(runs, &stream->runs.items[at], length * 4))
+				exit(3);
+	}
+	return at;
+}
+
+static void kept_compare(const struct stream *stream, const struct kept *kept)
+{
+	struct sequence_repeats repeats;
+	struct sequence_paths paths;
+	double begin = cpu_seconds();
+	size_t at = 0;
+
+	sequence_paths_init(&paths);
+	sequence_repeats_init(&repeats);
+	array_each(&kept->definitions, definitions)
+		if (sequence_paths_add(&paths, definitions))
+			exit(3);
+	array_each(&kept->rows, row) {
+		if (sequence_row_decode(&repeats, row))
+			exit(3);
+		at = row_compare(stream, &paths, &repeats, at);
+		if (at != row->end.units[SEQUENCE_RUN])
+			exit(3);
+	}
+	if (at != stream->runs.count)
+		exit(3);
+	printf("rebuild %.1f\n", (double)at / (cpu_seconds() - begin) / 1e6);
+}
+
+/* All spans as if they were of one thread. */
+static void rebuild(const struct stream *stream)
+{
+	struct kept kept = {};
+	struct flow_space_options options = { .row = row_keep,
+					      .definitions = definitions_keep,
+					      .cycle = cycle_size,
+					      .context = &kept };
+	struct flow_space *space;
+	struct flow *flow;
+
+	if (flow_space_create(&options, &space))
+		exit(1);
+	flow = flow_create(space, NULL);
+	for (size_t at = 0; at < stream->runs.count; at += CHUNK)
+		flow_push(flow, &stream->runs.items[at],
+			  stream->runs.count - at < CHUNK ? stream->runs.count - at : CHUNK);
+	if (flow_finish(flow))
+		exit(1);
+	kept_compare(stream, &kept);
+}
+
 static void speed(const struct stream *stream)
 {
 	for (unsigned levels = 1; levels <= 4; levels++) {
@@ -346,6 +433,8 @@ int main(int argc, char **argv)
 		speed(&stream);
 	else if (strcmp(argv[1], "size") == 0)
 		size(&stream);
+	else if (strcmp(argv[1], "rebuild") == 0)
+		rebuild(&stream);
 	else if (strcmp(argv[1], "tables") == 0 && argc == 5)
 		tables(&stream, (unsigned)strtoul(argv[4], NULL, 10));
 	else
