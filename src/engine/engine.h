@@ -59,6 +59,7 @@ struct thread {
 	} rseq; /* what it had registered when it was attached to; it has it again when it leaves */
 	uint32_t segv_hidden; /* the program has SIGSEGV blocked; the kernel has it only if no pages are guarded */
 	uint32_t segv_waits; /* one was sent to it meanwhile */
+	uint32_t handed_back; /* the next signal is our own: see signal_hand_back() */
 	uint32_t delivering; /* it has been sent once more: registers are those of the thread */
 	uint8_t pending_info[128];
 	_Alignas(16) uint8_t canary
@@ -272,6 +273,8 @@ struct thread *thread_create(void);
 struct thread *thread_next(const struct thread *thread);
 /* Whether any is outside the engine. */
 bool threads_native(void);
+/* Whether the process has no other thread. */
+bool thread_is_alone(const struct thread *thread);
 /* What the thread's tables know about targets of indirect branches. */
 void thread_target_add(struct thread *thread, const struct fragment *fragment);
 void thread_target_forget(struct thread *thread, uint64_t pc);
@@ -307,6 +310,11 @@ long signal_mask(struct thread *thread);
 void signal_fault_take(const struct thread *thread);
 long signal_alternate(struct thread *thread);
 _Noreturn void signal_return(struct thread *thread);
+/*
+ * The process, which has no other thread, goes on natively at thread->pc, with its own handlers, as if the engine had never been
+ * there. Returns only if a signal waits, which comes first.
+ */
+void signal_hand_back(struct thread *thread, enum engine_leave reason);
 /* Before the program goes on: delivers what waits. */
 void signal_check(struct thread *thread);
 /* clear: handled signals get their default action, as CLONE_CLEAR_SIGHAND says. */

@@ -622,6 +622,61 @@ static bool fault_take(struct thread *thread, const siginfo_t *info, struct ucon
 	return true;
 }
 
+/* In the handler of the signal that was sent for it: the kernel sets everything at once when it returns. */
+static void hand_back(struct thread *thread, uint64_t number, struct ucontext *context)
+{
+	const struct handler *own = &thread->sighand->handlers[number - 1];
+	uint64_t mask = guard_mask_program(thread, thread->mask);
+
+	action_install(number, own);
+	signal_handlers_give(thread->sighand);
+	thread->handed_back = 0;
+	thread->native = 1;
+	registers_give(thread, &context->uc_mcontext);
+	context->uc_stack.ss_sp = (void *)thread->alternate.start;
+	context->uc_stack.ss_size = thread->alternate.size;
+	context->uc_stack.ss_flags =
+		(int)(thread->alternate.size ? thread->alternate.flags : SS_DISABLE);
+	copy_bytes(&context->uc_sigmask, &mask, sizeof(mask));
+	__asm__ volatile("wrgsbase %0" : : "r"(thread->gs) : "memory");
+}
+
+/* One that nobody waits for. */
+static uint64_t signal_unused(const struct sighand *sighand)
+{
+	uint64_t pending = ALL, number = SIGNALS;
+
+	sys_2(rt_sigpending, &pending, 8);
+	while (number > 1 &&
+	       (pending >> (number - 1) & 1 || is_handled(sighand->handlers[number - 1].handler)))
+		number--;
+	return number;
+}
+
+void signal_hand_back(struct thread *thread, enum engine_leave reason)
+{
+	struct kernel_action action = { .handler = (uint64_t)signal_entry,
+					.flags = SA_SIGINFO | SA_ONSTACK | SA_RESTORER,
+					.restorer = (uint64_t)signal_restorer,
+					.mask = ALL };
+	uint64_t mask = signal_block(), number = signal_unused(thread->sighand), but;
+
+	if (thread->pending)
+		return;
+	thread->mask = mask;
+	engine_lock();
+	guard_end();
+	engine_unlock();
+	host_left(reason, 1);
+	thread->leave = reason;
+	thread->handed_back = 1;
+	sys_4(rt_sigaction, number, &action, 0, 8);
+	sys_3(tgkill, sys_0(getpid), sys_0(gettid), number);
+	but = ALL & ~(1ull << (number - 1));
+	signal_let(&but);
+	engine_die("a signal of our own did not come");
+}
+
 void signal_arrive(int number, void *info_given, void *context_given)
 {
 	struct ucontext *context = context_given;
@@ -631,6 +686,10 @@ void signal_arrive(int number, void *info_given, void *context_given)
 
 	thread = thread_current();
 	copy_bytes(&mask, &context->uc_sigmask, sizeof(mask));
+	if (thread->handed_back) {
+		hand_back(thread, (uint64_t)number, context);
+		return;
+	}
 	if (number == SIGSEGV && fault_take(thread, info, context, mask))
 		return;
 	if (thread->step)

@@ -4,7 +4,9 @@
  * that change what the engine relies on, are done here.
  */
 #include <linux/mman.h>
+#include <linux/prctl.h>
 #include <linux/sched.h>
+#include <linux/seccomp.h>
 
 #include "engine/engine.h"
 #include "engine/stream.h"
@@ -280,6 +282,26 @@ static long exec_pass(struct thread *thread)
 	return result;
 }
 
+/*
+ * A filter of the program's would be asked about the engine's own calls as well, and may kill for them. So a process with one
+ * thread leaves the engine before it installs one, at the call itself. One with more goes on here and relies on the filter.
+ */
+static void on_filter(struct thread *thread, uint32_t length)
+{
+	if (!thread_is_alone(thread))
+		return;
+	thread->pc -= length;
+	signal_hand_back(thread, ENGINE_LEAVE_FILTER);
+	thread->pc += length;
+}
+
+static bool is_filter(const uint64_t *regs)
+{
+	if (regs[RAX] == __NR_seccomp)
+		return regs[RDI] == SECCOMP_SET_MODE_FILTER || regs[RDI] == SECCOMP_SET_MODE_STRICT;
+	return regs[RAX] == __NR_prctl && regs[RDI] == PR_SET_SECCOMP;
+}
+
 /* The host attaches for the moment of the exec and puts the engine into the new program. */
 static long on_exec(struct thread *thread)
 {
@@ -304,6 +326,8 @@ bool syscall_run(struct thread *thread, uint32_t length)
 	long result;
 
 	guard_release_arguments(thread);
+	if (is_filter(regs))
+		on_filter(thread, length);
 	switch (regs[RAX]) {
 	case __NR_clone:
 		result = on_clone(thread);

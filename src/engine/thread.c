@@ -182,6 +182,17 @@ struct thread *thread_current(void)
 	return thread;
 }
 
+bool thread_is_alone(const struct thread *thread)
+{
+	long pid = sys_0(getpid);
+
+	for (const struct thread *other = newest; other; other = other->older)
+		if (other != thread && !other->dead &&
+		    sys_3(tgkill, pid, other->tid, 0) != -3) /* ESRCH */
+			return false;
+	return true;
+}
+
 void threads_only(struct thread *thread)
 {
 	for (struct thread *other = newest; other; other = other->older)
