@@ -316,20 +316,25 @@ void stream_runs_define(const struct fragment *fragment)
 	struct {
 		struct stream_runs head;
 		struct stream_piece pieces[PIECES_MAX];
-	} runs = { .head = { .first = fragment->first_run, .count = fragment->piece_count } };
+	} runs = { .head = { .first = fragment->first_run } };
+	uint32_t count = fragment->piece_count;
 
-	for (uint32_t i = 0; i < fragment->piece_count; i++) {
+	if (!fragment->pieces[count - 1].instructions)
+		count--; /* it stands for an instruction that cannot be executed */
+	if (!count)
+		return;
+	for (uint32_t i = 0; i < count; i++) {
 		const struct piece *piece = &fragment->pieces[i];
 
 		code_define(piece);
 		runs.pieces[i] =
 			(struct stream_piece){ piece->pc, piece->length, piece->instructions };
 	}
+	runs.head.count = count;
 	runs.head.record.type = STREAM_RECORD_RUNS;
-	runs.head.record.size =
-		(uint32_t)(sizeof(runs.head) + fragment->piece_count * sizeof(runs.pieces[0]));
+	runs.head.record.size = (uint32_t)(sizeof(runs.head) + count * sizeof(runs.pieces[0]));
 	log_write(&runs, runs.head.record.size);
-	run_next += fragment->piece_count;
+	run_next += count;
 }
 
 uint32_t stream_partial(const struct fragment *fragment, unsigned piece,

@@ -24,10 +24,10 @@ static uint32_t run_of(const struct fragment *fragment, unsigned piece, uint64_t
 	const struct piece *last = &fragment->pieces[piece];
 	struct stream_piece part;
 
-	if (length == last->length)
-		return fragment->first_run + piece;
 	if (!length)
 		return piece ? fragment->first_run + piece - 1 : 0;
+	if (length == last->length)
+		return fragment->first_run + piece;
 	part = (struct stream_piece){ last->pc, (uint32_t)length, instructions };
 	return stream_partial(fragment, piece, &part);
 }

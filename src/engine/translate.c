@@ -704,6 +704,14 @@ static long pieces_put(void *context, void *unused)
 	return 0;
 }
 
+/* The run that ends with the piece, or with the one before if nothing of it can be executed; 0: none. */
+static uint32_t run_ended(const struct build *build, unsigned piece)
+{
+	bool executed = build->fragment->pieces[piece].instructions;
+
+	return build->first_run && (executed || piece) ? build->first_run + piece - !executed : 0;
+}
+
 static uint32_t stub_put(struct build *build, unsigned index)
 {
 	static const uint8_t store[] = { 0x65, 0x48, 0xc7, 0x04,
@@ -716,7 +724,7 @@ static uint32_t stub_put(struct build *build, unsigned index)
 	exit->target = build->exits[index].target;
 	exit->kind = build->exits[index].kind;
 	exit->length = build->exits[index].length;
-	exit->run = build->first_run ? build->first_run + build->exits[index].piece : 0;
+	exit->run = run_ended(build, build->exits[index].piece);
 	exit->patch = exit->kind == EXIT_DIRECT || exit->kind == EXIT_INT80 ? patch : NULL;
 	exit->stub = build->at;
 	put_bytes(build, store, sizeof(store));
