@@ -256,7 +256,9 @@ static void form_far(struct random *random, struct sequence *sequence)
 
 	if (kind == 0) {
 		item_add(sequence, "\x8c\xd0", 2); /* mov %ss, %eax */
-		item_add(sequence, "\x50\x54\x9c", 3); /* push %rax, %rsp, flags */
+		item_add(sequence, "\x50", 1); /* push %rax */
+		item_add(sequence, "\x54", 1); /* push %rsp */
+		item_add(sequence, "\x9c", 1); /* pushfq */
 	}
 	item_add(sequence, "\x8c\xc8", 2); /* mov %cs, %eax */
 	item_add(sequence, "\x50", 1);
