@@ -107,7 +107,7 @@ size_t coder_memory(const struct coder *coder)
 
 static inline void chance_learn(uint16_t *chance, unsigned bit, unsigned rate)
 {
-	int target = bit ? 65536 - CHANCE_LIMIT : CHANCE_LIMIT;
+	int target = CHANCE_LIMIT + (int)bit * (65536 - 2 * CHANCE_LIMIT);
 
 	*chance = (uint16_t)(*chance + ((target - *chance) >> rate));
 }
@@ -119,8 +119,10 @@ static inline uint32_t range_split(const struct coder_range *range, uint32_t cha
 
 static inline void range_take(struct coder_range *range, uint32_t middle, unsigned bit)
 {
-	range->high = bit ? middle : range->high;
-	range->low = bit ? range->low : middle + 1;
+	uint32_t mask = 0 - bit; /* no branch: there is nothing to predict */
+
+	range->high = (middle & mask) | (range->high & ~mask);
+	range->low = (range->low & mask) | ((middle + 1) & ~mask);
 }
 
 /* Bits that both ends begin with, in whole bytes; all 32 if the ends have met. */
@@ -137,7 +139,18 @@ static inline void range_shift(struct coder_range *range, unsigned bits)
 	range->high = (uint32_t)((uint64_t)range->high << bits | (((uint64_t)1 << bits) - 1));
 }
 
-/* Writes four bytes for each bit, of which those that are settled count: cheaper than to ask how many they are. */
+/* What both ends begin with is written: four bytes, of which those that are settled count. */
+static inline uint8_t *range_write(struct coder_range *range, uint8_t *out)
+{
+	uint32_t bytes = __builtin_bswap32(range->high);
+	unsigned settled = range_settled(range);
+
+	memcpy(out, &bytes, sizeof(bytes));
+	range_shift(range, settled);
+	return out + settled / 8;
+}
+
+/* Few bits settle a byte, so that the range's next use need not wait for what it takes to find out how many. */
 static void bits_write(struct coder *coder)
 {
 	struct coder_range range = coder->range;
@@ -146,15 +159,11 @@ static void bits_write(struct coder *coder)
 	array_reserve(&coder->out, coder->out.count + sizeof(uint32_t) * (coder->bits_count + 1));
 	out = coder->out.items + coder->out.count;
 	for (unsigned i = 0; i < coder->bits_count; i++) {
-		uint32_t bytes, chance = coder->bits_waiting[i] & 0xffff;
-		unsigned settled;
+		uint32_t middle = range_split(&range, coder->bits_waiting[i] & 0xffff);
 
-		range_take(&range, range_split(&range, chance), coder->bits_waiting[i] >> 16);
-		bytes = __builtin_bswap32(range.high);
-		memcpy(out, &bytes, sizeof(bytes));
-		settled = range_settled(&range);
-		out += settled / 8;
-		range_shift(&range, settled);
+		range_take(&range, middle, coder->bits_waiting[i] >> 16);
+		if (__builtin_expect(!((range.low ^ range.high) >> 24), 0))
+			out = range_write(&range, out);
 	}
 	coder->out.count = (size_t)(out - coder->out.items);
 	coder->range = range;
