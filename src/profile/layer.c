@@ -490,9 +490,13 @@ int layer_space_create(const struct layer_space_options *options, struct layer_s
 		space->options.levels = LAYER_LEVELS;
 	if (!space->options.max_cycle)
 		space->options.max_cycle = LAYER_MAX_CYCLE;
-	if (space->options.levels > LAYER_LEVELS_MAX)
-		return err_set(-EINVAL, "%u levels of cycles: give 1 to %d", space->options.levels,
-			       LAYER_LEVELS_MAX);
+	if (space->options.levels > LAYER_LEVELS_MAX ||
+	    space->options.max_cycle > LAYER_MAX_CYCLE_MAX)
+		return err_set(
+			-EINVAL,
+			"%u levels of cycles of up to %u symbols: give 1 to %d, and at most %d",
+			space->options.levels, space->options.max_cycle, LAYER_LEVELS_MAX,
+			LAYER_MAX_CYCLE_MAX);
 	for (; space->level_count < space->options.levels; space->level_count++) {
 		err = level_init(&space->levels[space->level_count], &space->options,
 				 space->level_count);

@@ -331,6 +331,9 @@ static void test_refused(void **state)
 	assert_int_equal(layer_space_create(&(struct layer_space_options){ .cycles.buckets = 3 },
 					    &space),
 			 -EINVAL);
+	assert_int_equal(layer_space_create(
+				 &(struct layer_space_options){ .max_cycle = UINT32_MAX }, &space),
+			 -EINVAL);
 	assert_null(space);
 }
 

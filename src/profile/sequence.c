@@ -18,6 +18,7 @@
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "profile/layer.h"
 
 /* Of numbers in a row. The first kind is the coder's own. */
 enum { NUMBER_COUNT = 1, NUMBER_SLOT = 2, NUMBER_TRIPS = 3 };
@@ -166,18 +167,20 @@ void sequence_paths_deinit(struct sequence_paths *paths)
 
 static int path_read(struct sequence_paths *paths)
 {
-	for (;;) {
+	for (size_t length = 0; length <= LAYER_MAX_CYCLE_MAX; length++) {
 		uint32_t symbol;
 		int err = coder_get(&paths->coder, &symbol);
 
 		if (err)
 			return err;
-		if (!symbol)
-			break;
+		if (!symbol) {
+			*array_push(&paths->ends) = paths->runs.count;
+			return 0;
+		}
 		*array_push(&paths->runs) = symbol - 1;
 	}
-	*array_push(&paths->ends) = paths->runs.count;
-	return 0;
+	return err_set(-EBADMSG, "a path of more than %d runs: the profile is damaged",
+		       LAYER_MAX_CYCLE_MAX);
 }
 
 int sequence_paths_add(struct sequence_paths *paths, const struct sequence_definitions *definitions)
