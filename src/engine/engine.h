@@ -14,6 +14,12 @@
 #include "engine/offsets.h"
 #include "wire/engine.h"
 
+enum thread_end {
+	THREAD_LIVES,
+	THREAD_ENDS, /* it has called exit, or is about to: it may still be in the engine */
+	THREAD_GONE, /* it is not in this memory any more */
+};
+
 /* One thread of the program. gs points to it while the thread is in the cache or in the engine. */
 struct thread {
 	uint64_t regs[16];
@@ -40,7 +46,7 @@ struct thread {
 	uint32_t apart; /* it is of another process that shares this memory, as after vfork */
 	uint32_t step; /* enum step: it is native for one instruction */
 	uint64_t step_mask; /* while it steps: the program's mask */
-	uint32_t dead; /* it has called exit; its memory may be reused once the kernel has forgotten tid */
+	uint32_t dead; /* enum thread_end; its memory may be reused once the kernel has forgotten tid */
 	struct thread *older; /* in the list of all */
 	struct sighand *sighand;
 	struct sighand *handlers; /* memory for a copy, if it has ever needed one */

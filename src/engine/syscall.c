@@ -104,7 +104,7 @@ static long child_start(struct thread *child, long number, long a, long b, long 
 static void child_settle(struct thread *child, uint64_t flags, long result)
 {
 	if (sys_failed(result) || flags & CLONE_VFORK)
-		child->dead = 1;
+		child->dead = THREAD_GONE;
 }
 
 static long on_clone(struct thread *thread)
@@ -189,12 +189,22 @@ static long on_arch_prctl(struct thread *thread)
 	}
 }
 
+/* Comes back only if a signal is to be delivered first. */
+static long end_run(struct thread *thread)
+{
+	long result;
+
+	thread->dead = THREAD_ENDS;
+	result = pass(thread);
+	thread->dead = THREAD_LIVES;
+	return result;
+}
+
 static long on_exit(struct thread *thread)
 {
 	if (tool() && tool()->thread_end)
 		tool()->thread_end(thread);
-	thread->dead = 1;
-	return pass(thread);
+	return end_run(thread);
 }
 
 static void range_changed(uint64_t start, uint64_t size, bool executable)
@@ -206,12 +216,31 @@ static void range_changed(uint64_t start, uint64_t size, bool executable)
 	engine_unlock();
 }
 
+static long implied = -1; /* personality; -1: not known */
+
+static long on_personality(struct thread *thread)
+{
+	implied = -1;
+	return pass(thread);
+}
+
+/* Old programs have memory that is executable if it can be read. */
+static bool is_executable(uint64_t protection)
+{
+	enum { READ_IMPLIES_EXEC = 0x400000 };
+
+	if (implied < 0)
+		implied = sys_1(personality, 0xffffffff);
+	return protection & PROT_EXEC || (protection & PROT_READ && implied & READ_IMPLIES_EXEC);
+}
+
 /* Calls that change mappings: what was translated there is not believed any more. */
 static long on_mapping(struct thread *thread)
 {
 	const uint64_t *regs = thread->regs;
 	uint64_t number = regs[RAX];
-	bool executable = number != __NR_munmap && number != __NR_mremap && regs[RDX] & PROT_EXEC;
+	bool executable = number != __NR_munmap && number != __NR_mremap &&
+			  is_executable(regs[RDX]);
 	long result;
 
 	guard_release(regs[RDI], regs[RSI]); /* it may be moved, or fail halfway */
@@ -347,12 +376,18 @@ bool syscall_run(struct thread *thread, uint32_t length)
 	case __NR_exit:
 		result = on_exit(thread);
 		break;
+	case __NR_exit_group: /* of a process that shares its memory with others, this is the end of one thread */
+		result = end_run(thread);
+		break;
 	case __NR_mmap:
 	case __NR_munmap:
 	case __NR_mprotect:
 	case __NR_pkey_mprotect:
 	case __NR_mremap:
 		result = on_mapping(thread);
+		break;
+	case __NR_personality:
+		result = on_personality(thread);
 		break;
 	case __NR_madvise:
 		result = on_advice(thread);

@@ -9,17 +9,89 @@
 
 uint32_t engine_lock_word; /* 0 free, 1 taken, 2 taken and waited for */
 
+enum { PATIENCE_MS = 100 }; /* until it is asked whether the lock's owner is alive */
+
 static struct thread *newest;
+
+static uint64_t
+	owner; /* gs of who holds the lock: its thread, or something of the program's in a handler */
+
+static uint64_t gs_base(void)
+{
+	uint64_t base;
+
+	__asm__ volatile("rdgsbase %0" : "=r"(base));
+	return base;
+}
+
+static char *decimal_put(char *at, uint32_t value)
+{
+	char text[12];
+	int count = 0;
+
+	do
+		text[count++] = (char)('0' + value % 10);
+	while (value /= 10);
+	while (count)
+		*at++ = text[--count];
+	return at;
+}
+
+/* By /proc/TID/stat: zombies count. Where there is no /proc, nobody is. */
+static bool tid_is_dead(uint32_t tid)
+{
+	char name[32] = "/proc/", text[64], *at = decimal_put(name + 6, tid);
+	long file, size;
+
+	*at++ = '/';
+	for (const char *rest = "stat"; *rest; rest++)
+		*at++ = *rest;
+	file = sys_3(open, name, 02000000 /* O_CLOEXEC */, 0);
+	if (sys_failed(file))
+		return file == -2 && sys_2(access, "/proc/self/stat", 0) == 0; /* ENOENT */
+	size = sys_3(read, file, text, sizeof(text) - 1);
+	sys_1(close, file);
+	for (long i = size - 1; i > 2; i--)
+		if (text[i - 2] == ')')
+			return text[i] == 'Z' || text[i] == 'X';
+	return false;
+}
+
+/*
+ * A process that shares our memory but is another one (CLONE_VM) can be killed while it holds the lock. Whatever it was doing, it
+ * has not published: a fragment is entered when it is done, and the list of regions is read once more.
+ */
+static bool owner_is_dead(void)
+{
+	uint64_t who = __atomic_load_n(&owner, __ATOMIC_ACQUIRE);
+
+	for (const struct thread *thread = newest; thread; thread = thread->older)
+		if ((uint64_t)thread == who)
+			return tid_is_dead(thread->tid);
+	return false;
+}
 
 void engine_lock(void)
 {
+	static const struct {
+		long seconds, nanoseconds;
+	} patience = { 0, PATIENCE_MS * 1000000l };
 	uint32_t state = 0;
 
 	if (__atomic_compare_exchange_n(&engine_lock_word, &state, 1, false, __ATOMIC_ACQUIRE,
-					__ATOMIC_RELAXED))
+					__ATOMIC_RELAXED)) {
+		owner = gs_base();
 		return;
-	while (__atomic_exchange_n(&engine_lock_word, 2, __ATOMIC_ACQUIRE))
-		sys_4(futex, &engine_lock_word, FUTEX_WAIT_PRIVATE, 2, 0);
+	}
+	while (__atomic_exchange_n(&engine_lock_word, 2, __ATOMIC_ACQUIRE)) {
+		long result = sys_4(futex, &engine_lock_word, FUTEX_WAIT_PRIVATE, 2, &patience);
+
+		if (result == -110 /* ETIMEDOUT */ && owner_is_dead()) {
+			regions_change(0, UINT64_MAX, true);
+			break;
+		}
+	}
+	owner = gs_base();
 }
 
 void engine_unlock(void)
@@ -31,10 +103,9 @@ void engine_unlock(void)
 /* A thread that has ended, and that the kernel has forgotten: its stack is not used any more. */
 static struct thread *thread_reuse(void)
 {
-	long pid = sys_0(getpid);
-
 	for (struct thread *thread = newest; thread; thread = thread->older)
-		if (thread->dead && sys_3(tgkill, pid, thread->tid, 0) == -3) /* ESRCH */
+		if (thread->dead == THREAD_GONE ||
+		    (thread->dead && sys_2(tkill, thread->tid, 0) == -3)) /* ESRCH */
 			return thread;
 	return NULL;
 }
@@ -197,5 +268,5 @@ void threads_only(struct thread *thread)
 {
 	for (struct thread *other = newest; other; other = other->older)
 		if (other != thread)
-			other->dead = 1;
+			other->dead = THREAD_GONE;
 }

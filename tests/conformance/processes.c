@@ -217,6 +217,37 @@ static void scene_clone_handlers(void)
 	printf("%d\n", shared);
 }
 
+/* Killed at any moment, while it makes code. */
+static int busy_body(void *page)
+{
+	for (int i = 0;; i++) {
+		uint8_t *code = page;
+
+		mprotect(page, 4096, PROT_READ | PROT_WRITE);
+		code[0] = 0xb8;
+		memcpy(code + 1, &i, 4);
+		code[5] = 0xc3;
+		mprotect(page, 4096, PROT_READ | PROT_EXEC);
+		shared += ((int (*)(void))page)();
+	}
+	return 0;
+}
+
+static void scene_clone_killed(void)
+{
+	void *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int status = 0;
+
+	for (int i = 0; i < 30; i++) {
+		pid_t child = clone(busy_body, stack + sizeof(stack), CLONE_VM | SIGCHLD, page);
+
+		rest(3);
+		kill(child, SIGKILL);
+		waitpid(child, &status, 0);
+		status_say("child", status);
+	}
+}
+
 static void scene_clone3(void)
 {
 	struct clone_args args = { .flags = CLONE_CLEAR_SIGHAND, .exit_signal = SIGCHLD };
@@ -739,10 +770,14 @@ static void scene_read_implies_exec(void)
 	printf("%d\n", ((int (*)(void))code)());
 }
 
-static void scene_limits(void)
+static void without_descriptors(bool for_good)
 {
-	struct rlimit limit = { 0, 0 };
+	struct rlimit limit;
 
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = 0;
+	if (for_good)
+		limit.rlim_max = 0;
 	setrlimit(RLIMIT_NOFILE, &limit);
 	printf("%d %d\n", open("/etc/passwd", O_RDONLY), errno);
 	void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -750,6 +785,16 @@ static void scene_limits(void)
 	handle(SIGUSR1, shared_handler, 0);
 	raise(SIGUSR1);
 	printf("%d\n", shared);
+}
+
+static void scene_limits(void)
+{
+	without_descriptors(false);
+}
+
+static void scene_limits_for_good(void)
+{
+	without_descriptors(true);
 }
 
 /* All descriptors are closed, also those that are nobody's. */
@@ -778,6 +823,7 @@ static const struct scene scenes[] = {
 	{ "spawn", scene_spawn },
 	{ "clone", scene_clone },
 	{ "clone-handlers", scene_clone_handlers },
+	{ "clone-killed", scene_clone_killed },
 	{ "clone3", scene_clone3 },
 	{ "exec-fails", scene_exec_fails },
 	{ "exec-thread", scene_exec_thread },
@@ -803,6 +849,7 @@ static const struct scene scenes[] = {
 	{ "personality", scene_personality },
 	{ "read-implies-exec", scene_read_implies_exec },
 	{ "limits", scene_limits },
+	{ "limits-for-good", scene_limits_for_good },
 	{ "close-all", scene_close_all },
 };
 
