@@ -294,7 +294,6 @@ static int command_follow(const struct request *request, struct inject *inject,
 	follow_run(inject, pid, &result);
 	if (summary_give(request, inject, &result))
 		log_error("%s", err_text());
-	counts_say(inject_shared(inject));
 	if (!err && (err = recording_finish(&request->recording, session)))
 		log_error("%s", err_text());
 	return err && result.exit_code == 0 ? EXIT_FAILED : result.exit_code;
@@ -321,7 +320,6 @@ static int process_follow(const struct request *request, struct inject *inject,
 		log_info("process %d has ended", (int)request->pid);
 	if (summary_give(request, inject, &result))
 		log_error("%s", err_text());
-	counts_say(inject_shared(inject));
 	if (!err && (err = recording_finish(&request->recording, session)))
 		log_error("%s", err_text());
 	return err || failed ? EXIT_FAILED : EXIT_DONE;

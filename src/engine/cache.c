@@ -32,12 +32,12 @@
 
 enum {
 	ARENAS_MAX = 1024,
-	ARENA_BYTES = 4 << 20,
+	ARENA_BYTES = 32 << 20, /* large: later there may be no room near the code */
 	ARENA_BYTES_MIN = 1 << 16,
 	LIMIT = 256 << 20, /* all arenas */
-	FRAGMENT_BYTES_MIN = 32, /* none is smaller */
-	EXIT_BYTES_MIN = 16, /* of code for each exit: no stub is smaller */
-	EXIT_BITS = 18, /* of an exit's number: which of its arena */
+	FRAGMENT_BYTES = 64, /* there is room for so many, on average */
+	EXIT_BYTES = 64,
+	EXIT_BITS = 20, /* of an exit's number: which of its arena */
 	NOTES_ROOM = 8192, /* that a fragment may take */
 	EXITS_ROOM = 64,
 	STUCK_MAX = 3, /* arenas that were given up and are waited for */
@@ -103,19 +103,19 @@ static size_t arena_bytes(void)
 
 static size_t fragments_max(void)
 {
-	return arena_bytes() / FRAGMENT_BYTES_MIN;
+	return arena_bytes() / FRAGMENT_BYTES;
 }
 
 static size_t exits_max(void)
 {
-	return arena_bytes() / EXIT_BYTES_MIN;
+	return arena_bytes() / EXIT_BYTES;
 }
 
 /* Fragments by address, exits, notes: one mapping, touched as it is used. */
 static size_t notes_bytes(void)
 {
 	return fragments_max() * sizeof(struct fragment *) + exits_max() * sizeof(struct exit) +
-	       2 * arena_bytes();
+	       arena_bytes();
 }
 
 /* --- Arenas ---------------------------------------------------------------------------------------- */
@@ -292,7 +292,7 @@ static struct arena *arena_new(uint64_t pc)
 static bool has_room(const struct arena *arena, size_t size)
 {
 	return (size_t)(arena->end - arena->next) >= size &&
-	       (size_t)(arena->notes_next - arena->notes) + NOTES_ROOM <= 2 * arena_bytes() &&
+	       (size_t)(arena->notes_next - arena->notes) + NOTES_ROOM <= arena_bytes() &&
 	       arena->exit_count + EXITS_ROOM <= exits_max() &&
 	       arena->fragment_count < fragments_max();
 }

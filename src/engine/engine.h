@@ -64,6 +64,7 @@ struct thread {
 		uint32_t signature;
 	} rseq; /* what it had registered when it was attached to; it has it again when it leaves */
 	uint32_t segv_hidden; /* the program has SIGSEGV blocked; the kernel has it only if no pages are guarded */
+	uint32_t segv_blocked; /* and the kernel has it, too */
 	uint32_t segv_waits; /* one was sent to it meanwhile */
 	uint32_t handed_back; /* the next signal is our own: see signal_hand_back() */
 	uint32_t delivering; /* it has been sent once more: registers are those of the thread */
@@ -272,6 +273,10 @@ bool guard_is_on(void);
 /* What the kernel gets when the program wants a mask, and what the program sees when the kernel has one. */
 uint64_t guard_mask_kernel(struct thread *thread, uint64_t mask);
 uint64_t guard_mask_program(const struct thread *thread, uint64_t mask);
+/* Before it goes on outside the engine: nobody knows what it will block. */
+void guard_leave(struct thread *thread);
+/* Before it goes on in the cache. */
+void guard_settle(struct thread *thread);
 
 /* --- thread.c --- */
 struct thread *thread_create(void);

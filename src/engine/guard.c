@@ -18,7 +18,8 @@
  *
  * Invariants (the caller holds the engine's lock)
  * 1. A page that is protected has an entry. What has an entry is memory that the program believes it can write.
- * 2. No thread has SIGSEGV blocked while a page is protected, nor is any outside the engine: guarding does not begin
+ * 2. No thread in the cache has SIGSEGV blocked while a page is protected (those that wait in a system call may, until they go
+ *    on), nor is any outside the engine: guarding does not begin
  *    before, and pauses when one leaves. Once it has begun, masks and handler stay as they are then.
  */
 #include <asm/signal.h>
@@ -99,8 +100,11 @@ static void entry_open(struct entry *entry)
 
 static bool may_be_on(const struct thread *asking)
 {
+	if (asking->segv_blocked)
+		return false;
 	for (const struct thread *thread = thread_next(NULL); thread; thread = thread_next(thread))
-		if (thread->segv_hidden || (thread->sighand && thread->sighand != asking->sighand))
+		if ((thread->segv_hidden && thread->entered) ||
+		    (thread->sighand && thread->sighand != asking->sighand))
 			return false;
 	return true;
 }
@@ -309,13 +313,38 @@ bool guard_release_all(void)
 
 uint64_t guard_mask_kernel(struct thread *thread, uint64_t mask)
 {
+	if (thread->native && !thread->step)
+		return mask; /* it does its own system calls */
 	__atomic_store_n(&thread->segv_hidden, (mask & SEGV_BIT) != 0, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!thread->segv_hidden && thread->segv_waits) {
 		thread->segv_waits = 0;
 		sys_3(tgkill, sys_0(getpid), sys_0(gettid), SIGSEGV);
 	}
+	thread->segv_blocked = thread->segv_hidden && !on;
 	return on ? mask & ~SEGV_BIT : mask;
+}
+
+/* It goes on natively: the kernel has what the program wants. */
+void guard_leave(struct thread *thread)
+{
+	uint64_t segv = SEGV_BIT;
+
+	if (on && thread->segv_hidden)
+		sys_4(rt_sigprocmask, SIG_BLOCK, &segv, 0, 8);
+	thread->segv_hidden = thread->segv_blocked = 0;
+	guard_pause();
+}
+
+void guard_settle(struct thread *thread)
+{
+	uint64_t segv = SEGV_BIT;
+
+	if (!on || !thread->segv_blocked)
+		return;
+	thread->segv_blocked = 0;
+	sys_4(rt_sigprocmask, SIG_UNBLOCK, &segv, 0, 8);
+	thread->mask &= ~SEGV_BIT; /* of a signal that waits */
 }
 
 uint64_t guard_mask_program(const struct thread *thread, uint64_t mask)

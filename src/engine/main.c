@@ -29,6 +29,7 @@ static void go_on(struct thread *thread)
 	while (thread->flags & FLAG_TRAP)
 		step_program(thread);
 	engine_lock();
+	guard_settle(thread);
 	cache_enter(thread, translate(thread, thread->pc));
 	engine_unlock();
 	signal_check(thread);

@@ -102,7 +102,7 @@ void native_go(struct thread *thread, enum engine_leave reason)
 	thread->leave = reason;
 	host_left(reason, 1);
 	engine_lock();
-	guard_pause(); /* nobody knows what it will block */
+	guard_leave(thread);
 	if (stream_wanted())
 		stream_native(thread);
 	engine_unlock();

@@ -613,7 +613,7 @@ static bool fault_take(struct thread *thread, const siginfo_t *info, struct ucon
 			context_resume(thread, context, mask);
 		return true;
 	}
-	if (!thread->segv_hidden)
+	if (!thread->segv_hidden || thread->native)
 		return false;
 	if (info->si_code > 0)
 		end_by(SIGSEGV, context); /* as the kernel does if it cannot be delivered */
