@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyse/meta.h"
+#include "analyse/order.h"
 #include "analyse/sites.h"
 #include "base/err.h"
 #include "base/mem.h"
@@ -34,6 +35,9 @@ const struct view views[] = {
 	  .run_trace = view_losses },
 	{ "coverage", "source files, and how many of their lines a trace executed", NULL,
 	  .run_trace = trace_coverage },
+	{ "paths", "the paths that a trace ran, hottest first, through all functions and libraries",
+	  NULL, NESTED_MIN_SHARE, true, .order = true, .takes = VIEW_TAKES_TOP,
+	  .run_trace = trace_paths },
 	{ "invariants", "hot places where nearly always the same value comes by", view_invariants,
 	  .values = true,
 	  .takes = VIEW_TAKES_BY_CALLER | VIEW_TAKES_ITEM | VIEW_TAKES_INVARIANCE | VIEW_TAKES_TOP,
@@ -118,6 +122,8 @@ int view_trace_check(const struct profile *profile)
 /* Whether the profile has what the view is about. */
 static int kind_check(const struct view *view, const struct profile *profile)
 {
+	if (view->order && profile_meta(profile, META_TOOL))
+		return order_check(profile);
 	if (!view->run)
 		return view_trace_check(profile);
 	return view->run_trace ? 0 : view_samples_check(profile);

@@ -43,6 +43,7 @@ struct view {
 	double min_share; /* default */
 	bool nested; /* rows depend on their order: --sort makes no sense */
 	bool values; /* about values: they are needed, and cannot be told apart by process */
+	bool order; /* about the order of execution, which must have been loaded */
 	unsigned takes; /* of enum view_option_set */
 	double min_invariance; /* default */
 	/* The same of executed code; NULL: there is no such thing. */
@@ -100,6 +101,8 @@ int trace_processes(const struct profile *profile, const struct view_request *re
 		    struct table **ret);
 int trace_threads(const struct profile *profile, const struct view_request *request,
 		  struct table **ret);
+int trace_paths(const struct profile *profile, const struct view_request *request,
+		struct table **ret);
 int trace_coverage(const struct profile *profile, const struct view_request *request,
 		   struct table **ret);
 

@@ -174,7 +174,7 @@ static int run(const struct request *request)
 	AUTO(free_ptr) void *code = NULL;
 	struct annotate_request wish = { .filter = &request->options.request.filter,
 					 .att = request->att };
-	int err = view_profile_load(request->options.input, &profile);
+	int err = view_profile_load(request->options.input, false, &profile);
 
 	err = err ? err : view_samples_check(profile);
 	err = err ? err : values_choose(request, profile, &wish.values);

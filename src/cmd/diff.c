@@ -65,7 +65,7 @@ static int compare(const struct view_options *options, struct diff_request *requ
 	request->sort = options->request.sort;
 	request->limit = options->request.limit;
 	request->min_share = options->request.min_share;
-	if (view_profile_load(path_a, &a) || view_profile_load(path_b, &b) ||
+	if (view_profile_load(path_a, false, &a) || view_profile_load(path_b, false, &b) ||
 	    view_samples_check(a) || view_samples_check(b))
 		return view_failure();
 	err = diff_run(a, b, request, &table);

@@ -100,7 +100,7 @@ int cmd_export(int argc, char **argv)
 		return view_usage_error("export");
 	}
 	wish.filter = options.request.filter; /* lent */
-	if (view_profile_load(options.input, &profile) || kind_check(format, profile))
+	if (view_profile_load(options.input, false, &profile) || kind_check(format, profile))
 		return view_failure();
 	if (!filter_is_empty(&wish.filter) && profile->loss_count)
 		log_info("the samples lost are left out: nobody knows which of them the filter "

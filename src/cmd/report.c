@@ -33,7 +33,8 @@ static void usage_print(void)
 	for (const struct view *view = views; view->name; view++)
 		printf("  %-20s %s%s\n", view->name, view->summary,
 		       view == views ? " (default)" : "");
-	fputs("\n" VIEW_ROW_HELP "                       (tree and callgraph: 0.5% unless given)\n"
+	fputs("\n" VIEW_ROW_HELP
+	      "                       (tree, callgraph, paths: 0.5% unless given)\n"
 	      "      --bottom-up      tree: from the running function to its "
 	      "callers\n"
 	      "      --by-callsite    callgraph: only where each function is called from\n"
@@ -42,8 +43,9 @@ static void usage_print(void)
 	      "      --min-invariance S\n"
 	      "                       share of the most common value: 0.5 in invariants,\n"
 	      "                       0.9 in blocks unless given\n"
-	      "      --top N          values shown at each place (3)\n" VIEW_FILTER_HELP
-		      VIEW_SHOW_HELP VIEW_FILE_HELP "\nEvery percentage is of the samples seen, "
+	      "      --top N          values shown at each place (3); paths: lines of each "
+	      "(12)\n" VIEW_FILTER_HELP VIEW_SHOW_HELP VIEW_FILE_HELP
+	      "\nEvery percentage is of the samples seen, "
 	      "those lost included; of values, of those\n"
 	      "received at the place; Runs% is of the runs begun.\n",
 	      stdout);
@@ -113,7 +115,7 @@ int cmd_report(int argc, char **argv)
 	}
 	if (view_choose(argc, argv, &view))
 		return view_usage_error("report");
-	if (view_profile_load(options.input, &profile))
+	if (view_profile_load(options.input, view->order, &profile))
 		return view_failure();
 	return run(&options, view, profile);
 }

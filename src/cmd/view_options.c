@@ -224,10 +224,15 @@ int view_failure(void)
 	return EXIT_FAILED;
 }
 
-int view_profile_load(const char *path, struct profile **ret)
+static int profile_read(const char *path, bool order, struct profile **ret)
+{
+	return order ? profile_load_flow(path, ret) : profile_load(path, ret);
+}
+
+int view_profile_load(const char *path, bool order, struct profile **ret)
 {
 	AUTO(profile_destroy_auto) struct profile *profile = NULL;
-	int err = profile_load(path, &profile);
+	int err = profile_read(path, order, &profile);
 
 	if (err)
 		return err;
@@ -239,7 +244,7 @@ int view_profile_load(const char *path, struct profile **ret)
 			log_warn("%s; names may be missing", err_text());
 		} else {
 			profile_destroy(take_ptr(profile));
-			err = profile_load(path, &profile);
+			err = profile_read(path, order, &profile);
 			if (err)
 				return err;
 		}

@@ -113,7 +113,7 @@ int view_usage_error(const char *command);
 /* Prints the sentence that was set; returns EXIT_FAILED. */
 int view_failure(void);
 
-/* Loads a profile; one whose collector was killed is completed first. */
-int view_profile_load(const char *path, struct profile **ret);
+/* Loads a profile, with the order of execution or without; one whose collector was killed is completed first. */
+int view_profile_load(const char *path, bool order, struct profile **ret);
 /* Prints the table as the options say. */
 int view_table_print(const struct view_options *options, const struct table *table);

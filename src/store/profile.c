@@ -386,7 +386,7 @@ static size_t file_size(const char *path, const char *suffix)
 	return stat(name, &info) ? 0 : (size_t)info.st_size;
 }
 
-int profile_load(const char *path, struct profile **ret)
+static int profile_read(const char *path, bool flow, struct profile **ret)
 {
 	AUTO(container_close_auto) sqlite3 *db = NULL;
 	AUTO(profile_destroy_auto) struct profile *profile = NULL;
@@ -405,6 +405,8 @@ int profile_load(const char *path, struct profile **ret)
 		return err;
 	if (version >= STORE_VERSION_TRACE && (err = reader_trace(&reader)))
 		return err;
+	if (version >= STORE_VERSION_TRACE && flow && (err = reader_flow(&reader)))
+		return err;
 	if ((err = totals_read(&reader)))
 		return err;
 	if (version >= STORE_VERSION_VALUES && (err = reader_values(&reader)))
@@ -413,6 +415,16 @@ int profile_load(const char *path, struct profile **ret)
 	gaps_fill(profile);
 	*ret = take_ptr(profile);
 	return 0;
+}
+
+int profile_load(const char *path, struct profile **ret)
+{
+	return profile_read(path, false, ret);
+}
+
+int profile_load_flow(const char *path, struct profile **ret)
+{
+	return profile_read(path, true, ret);
 }
 
 void profile_destroy(struct profile *profile)
@@ -443,6 +455,13 @@ void profile_destroy(struct profile *profile)
 	free(profile->executions);
 	free(profile->thread_runs);
 	free(profile->source_lines);
+	free(profile->run_tables);
+	free(profile->run_parents);
+	free(profile->path_tables);
+	free(profile->flows);
+	free(profile->cycles);
+	free(profile->layers);
+	free(profile->rare_cycles);
 	free(profile);
 }
 

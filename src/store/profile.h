@@ -149,6 +149,52 @@ struct profile_source_line {
 	uint64_t count; /* executions; 0 never */
 };
 
+/* What runs or paths stand for; the bytes may be any: profile/runs.h and profile/sequence.h check them. */
+struct profile_definitions {
+	uint32_t process;
+	uint64_t first, count;
+	const uint8_t *data;
+	size_t size;
+};
+
+/* Runs below `inherited` are those of the process that it was forked from. */
+struct profile_run_parent {
+	uint32_t process, parent;
+	uint64_t inherited;
+};
+
+/* A stretch of a thread; the numbers are how far it had come at its end. */
+struct profile_flow {
+	uint32_t thread;
+	uint64_t row; /* of the thread, from 0 */
+	uint64_t instructions, runs, paths, repeats, strata;
+	uint64_t stratum_start, base;
+	const uint8_t *data; /* any bytes, as above */
+	size_t size;
+};
+
+struct profile_cycle {
+	uint32_t process;
+	unsigned level; /* 0 paths, 1 strata, 2 + n stratum layer n */
+	uint64_t number;
+	uint64_t trips, repeats, weight; /* trips * weight of all fit in an int64_t */
+	uint32_t length;
+	const uint8_t *symbols; /* NULL: of paths; any bytes, as above */
+	size_t size;
+};
+
+struct profile_layer {
+	uint32_t thread;
+	unsigned level;
+	uint64_t symbols, cycles, repeats, cut, broken;
+};
+
+struct profile_rare_cycle {
+	uint32_t process;
+	unsigned level;
+	uint64_t cycles, trips, weight; /* weight of all trips */
+};
+
 struct profile {
 	struct profile_module *modules;
 	size_t module_count; /* all counts include the unused entry 0 */
@@ -198,6 +244,21 @@ struct profile {
 	size_t thread_runs_count;
 	struct profile_source_line *source_lines; /* from 0; by file, line, module */
 	size_t source_line_count;
+	/* Of profile_load_flow() only. */
+	struct profile_definitions *run_tables; /* from 0; by process, first */
+	size_t run_table_count;
+	struct profile_run_parent *run_parents; /* from 0; by process */
+	size_t run_parent_count;
+	struct profile_definitions *path_tables; /* from 0; by process, first */
+	size_t path_table_count;
+	struct profile_flow *flows; /* from 0; by thread, row */
+	size_t flow_count;
+	struct profile_cycle *cycles; /* from 0; by process, level, number */
+	size_t cycle_count;
+	struct profile_layer *layers; /* from 0; by thread, level */
+	size_t layer_count;
+	struct profile_rare_cycle *rare_cycles; /* from 0; by process, level */
+	size_t rare_cycle_count;
 	bool finished; /* false: the collector was killed */
 	void *memory; /* owns every string and list */
 };
@@ -209,6 +270,8 @@ struct profile {
  * Of a profile of executed code, seen and kept count runs, otherwise samples.
  */
 int profile_load(const char *path, struct profile **ret);
+/* The same with the order of execution, which is most of the file. */
+int profile_load_flow(const char *path, struct profile **ret);
 void profile_destroy(struct profile *profile);
 DEFINE_AUTO(struct profile, profile_destroy)
 /* The value of a meta key, or NULL. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How profile.c, profile_values.c and profile_trace.c read rows. Private to store/. */
+/* How profile.c, profile_values.c, profile_trace.c and profile_flow.c read rows. Private to store/. */
 #pragma once
 
 #include <sqlite3.h>
@@ -80,5 +80,7 @@ int reader_tables(struct reader *reader, const struct reader_table tables[], siz
 int reader_values(struct reader *reader);
 /* The tables of executed code; before the totals, of which their runs are a part. */
 int reader_trace(struct reader *reader);
+/* The tables of the order of execution, after those. */
+int reader_flow(struct reader *reader);
 /* What the readers of a profile allocated for its strings and lists: profile.memory. */
 void reader_memory_free(void *memory);

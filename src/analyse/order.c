@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Reads the order of execution.
+ *
+ * Invariants
+ *  1. After order_code_init(), each run has only blocks that the profile has, and each path only runs that there are.
+ *  2. A row that was read ends, in instructions, runs, paths and repeated paths, where the profile says. So nothing that is done
+ *     for each of a row's runs takes longer than the thread's own numbers promise.
+ */
+#include "analyse/order.h"
+
+#include <errno.h>
+#include <inttypes.h>
+
+#include "base/err.h"
+
+int order_check(const struct profile *profile)
+{
+	if (profile->flow_count)
+		return 0;
+	return err_set(-ENODATA, "this profile has no order of execution; make one that has with "
+				 "assay trace --tool paths");
+}
+
+/* --- What numbers stand for ------------------------------------------------------------------------- */
+
+static const struct profile_run_parent *parent_find(const struct profile *profile, uint32_t process)
+{
+	for (size_t i = 0; i < profile->run_parent_count; i++)
+		if (profile->run_parents[i].process == process)
+			return &profile->run_parents[i];
+	return NULL;
+}
+
+static int run_tables_add(const struct profile *profile, uint32_t process, struct runs *runs)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < profile->run_table_count && !err; i++) {
+		const struct profile_definitions *row = &profile->run_tables[i];
+
+		if (row->process == process)
+			err = runs_add(runs, row->first, row->count, row->data, row->size);
+	}
+	return err;
+}
+
+/* depth bounds the ancestors that a file can claim. */
+static int runs_load(const struct profile *profile, uint32_t process, size_t depth,
+		     struct runs *runs)
+{
+	const struct profile_run_parent *parent = parent_find(profile, process);
+	struct runs inherited;
+	int err = 0;
+
+	if (!depth)
+		return err_set(-EBADMSG, "process %u descends from itself: the profile is damaged",
+			       profile->processes[process].pid);
+	if (parent && parent->inherited > 1) {
+		runs_init(&inherited);
+		err = runs_load(profile, parent->parent, depth - 1, &inherited);
+		err = err ? err : runs_inherit(runs, &inherited, parent->inherited);
+		runs_deinit(&inherited);
+	}
+	return err ? err : run_tables_add(profile, process, runs);
+}
+
+static int runs_check(struct order_code *code)
+{
+	size_t limit = code->profile->block_count;
+
+	array_each(&code->runs.blocks, block)
+		if (!*block || *block >= limit)
+			return err_set(-EBADMSG,
+				       "a run has block %u, which does not exist: the profile is "
+				       "damaged",
+				       *block);
+	array_reserve(&code->weights, runs_limit(&code->runs));
+	for (size_t i = 0; i < runs_limit(&code->runs); i++) {
+		const uint32_t *blocks = NULL;
+		size_t count = runs_at(&code->runs, i, &blocks);
+		uint32_t weight = 0;
+
+		for (size_t j = 0; j < count; j++)
+			weight += code->profile->blocks[blocks[j]].instructions;
+		*array_push(&code->weights) = weight;
+	}
+	return 0;
+}
+
+static int paths_load(struct order_code *code)
+{
+	const struct profile *profile = code->profile;
+	int err = 0;
+
+	for (size_t i = 0; i < profile->path_table_count && !err; i++) {
+		const struct profile_definitions *row = &profile->path_tables[i];
+
+		if (row->process == code->process)
+			err = sequence_paths_add(&code->paths, &(struct sequence_definitions){
+								       .first = row->first,
+								       .count = row->count,
+								       .data = row->data,
+								       .size = row->size,
+							       });
+	}
+	array_each(&code->paths.runs, run)
+		if (!err && (!*run || *run >= runs_limit(&code->runs)))
+			err = err_set(-EBADMSG,
+				      "a path has run %u, which does not exist: the profile is "
+				      "damaged",
+				      *run);
+	return err;
+}
+
+int order_code_init(struct order_code *code, const struct profile *profile, uint32_t process)
+{
+	int err;
+
+	*code = (struct order_code){ .profile = profile, .process = process };
+	runs_init(&code->runs);
+	sequence_paths_init(&code->paths);
+	err = runs_load(profile, process, profile->process_count, &code->runs);
+	err = err ? err : runs_check(code);
+	return err ? err : paths_load(code);
+}
+
+void order_code_deinit(struct order_code *code)
+{
+	runs_deinit(&code->runs);
+	sequence_paths_deinit(&code->paths);
+	array_deinit(&code->weights);
+}
+
+int order_path_blocks(const struct order_code *code, uint64_t path, struct order_blocks *ret)
+{
+	const uint32_t *runs = NULL, *blocks = NULL;
+	size_t length = sequence_path(&code->paths, path, &runs);
+
+	if (!length)
+		return err_set(-EBADMSG,
+			       "path %" PRIu64 " is not defined: rows of the profile are missing",
+			       path);
+	for (size_t i = 0; i < length; i++) {
+		size_t count = runs_at(&code->runs, runs[i], &blocks);
+
+		for (size_t j = 0; j < count; j++)
+			*array_push(&ret->items) = blocks[j];
+	}
+	return 0;
+}
+
+uint64_t order_path_weight(const struct order_code *code, uint64_t path)
+{
+	const uint32_t *runs = NULL;
+	size_t length = sequence_path(&code->paths, path, &runs);
+	uint64_t weight = 0;
+
+	for (size_t i = 0; i < length; i++)
+		weight += code->weights.items[runs[i]];
+	return weight;
+}
+
+/* --- Rows ------------------------------------------------------------------------------------------- */
+
+size_t order_rows(const struct profile *profile, uint32_t thread, const struct profile_flow **ret)
+{
+	size_t first = 0, end = profile->flow_count, behind;
+
+	while (first < end) {
+		size_t middle = first + (end - first) / 2;
+
+		if (profile->flows[middle].thread < thread)
+			first = middle + 1;
+		else
+			end = middle;
+	}
+	for (behind = first;
+	     behind < profile->flow_count && profile->flows[behind].thread == thread; behind++)
+		;
+	*ret = profile->flows + first;
+	return behind - first;
+}
+
+struct sequence_position order_end(const struct profile_flow *row)
+{
+	return (struct sequence_position){ .units = {
+						   [SEQUENCE_INSTRUCTION] = row->instructions,
+						   [SEQUENCE_RUN] = row->runs,
+						   [SEQUENCE_PATH] = row->paths,
+						   [SEQUENCE_REPEAT] = row->repeats,
+						   [SEQUENCE_STRATUM] = row->strata,
+					   } };
+}
+
+struct sequence_position order_thread_end(const struct profile *profile, uint32_t thread)
+{
+	const struct profile_flow *rows = NULL;
+	size_t count = order_rows(profile, thread, &rows);
+
+	return count ? order_end(&rows[count - 1]) : (struct sequence_position){};
+}
+
+/* false: there is no such path, or the numbers do not fit. */
+static bool repeat_add(const struct order_code *code, const struct sequence_repeat *repeat,
+		       struct sequence_position *at)
+{
+	const uint32_t *runs = NULL;
+	size_t length = sequence_path(&code->paths, repeat->path, &runs);
+	uint64_t size[SEQUENCE_UNIT_COUNT] = {
+		[SEQUENCE_INSTRUCTION] = 0, [SEQUENCE_RUN] = length, [SEQUENCE_PATH] = 1
+	};
+	uint64_t all;
+
+	for (size_t i = 0; i < length; i++)
+		size[SEQUENCE_INSTRUCTION] += code->weights.items[runs[i]];
+	for (unsigned unit = 0; unit < SEQUENCE_UNIT_COUNT; unit++)
+		if (__builtin_mul_overflow(size[unit], repeat->trips, &all) ||
+		    __builtin_add_overflow(at->units[unit], all, &at->units[unit]))
+			return false;
+	at->units[SEQUENCE_REPEAT]++;
+	return length > 0;
+}
+
+int order_row_read(const struct order_code *code, const struct profile_flow *row,
+		   const struct sequence_position *begin, struct sequence_repeats *ret)
+{
+	struct sequence_position at = *begin, end = order_end(row);
+	bool good = true;
+	int err = sequence_row_decode(ret, &(struct sequence_row){ .base = row->base,
+								   .data = row->data,
+								   .size = row->size });
+
+	if (err)
+		return err;
+	array_each(&ret->items, item)
+		good = good && repeat_add(code, item, &at);
+	at.units[SEQUENCE_STRATUM] = end.units[SEQUENCE_STRATUM];
+	if (good && !memcmp(&at, &end, sizeof(at)))
+		return 0;
+	return err_set(-EBADMSG,
+		       "row %" PRIu64
+		       " of thread %u is not what it says it is: the profile is damaged",
+		       row->row, code->profile->threads[row->thread].tid);
+}
+
+int order_walk(const struct order_code *code, uint32_t thread, order_row_fn take, void *context)
+{
+	const struct profile_flow *rows = NULL;
+	size_t count = order_rows(code->profile, thread, &rows);
+	struct sequence_position begin = {};
+	struct sequence_repeats repeats;
+	int err = 0;
+
+	sequence_repeats_init(&repeats);
+	for (size_t i = 0; i < count && !err; i++) {
+		err = order_row_read(code, &rows[i], &begin, &repeats);
+		err = err ? err : take(context, &rows[i], &begin, &repeats);
+		begin = order_end(&rows[i]);
+	}
+	sequence_repeats_deinit(&repeats);
+	return err;
+}
+
+/* --- Sums ------------------------------------------------------------------------------------------- */
+
+void order_trips_deinit(struct order_trips *trips)
+{
+	array_deinit(&trips->trips);
+	array_deinit(&trips->repeats);
+}
+
+static int trips_take(void *context, const struct profile_flow *row,
+		      const struct sequence_position *begin, const struct sequence_repeats *repeats)
+{
+	struct order_trips *trips = context;
+
+	array_each(&repeats->items, item) {
+		trips->trips.items[item->path] += item->trips;
+		trips->repeats.items[item->path]++;
+	}
+	return 0;
+}
+
+int order_trips_add(const struct order_code *code, uint32_t thread, struct order_trips *trips)
+{
+	while (trips->trips.count < code->paths.ends.count) {
+		*array_push(&trips->trips) = 0;
+		*array_push(&trips->repeats) = 0;
+	}
+	return order_walk(code, thread, trips_take, trips);
+}
+
+static uint64_t instructions_all(const struct profile *profile, uint64_t *ret_runs)
+{
+	uint64_t instructions = 0;
+
+	*ret_runs = 0;
+	for (uint32_t i = 1; i < profile->thread_count; i++) {
+		struct sequence_position end = order_thread_end(profile, i);
+
+		instructions += end.units[SEQUENCE_INSTRUCTION];
+		*ret_runs += end.units[SEQUENCE_RUN];
+	}
+	return instructions;
+}
+
+void order_totals_set(struct table *table, const struct profile *profile, uint64_t selected)
+{
+	uint64_t runs, kept = instructions_all(profile, &runs);
+	double each = runs ? (double)kept / (double)runs : 1;
+	struct profile_named_count *losses =
+		table_alloc(table, (profile->loss_count + 1) * sizeof(*losses));
+
+	table->totals = (struct totals){ .seen = kept,
+					 .kept = kept,
+					 .selected = selected,
+					 .losses = losses,
+					 .loss_count = profile->loss_count };
+	for (size_t i = 0; i < profile->loss_count; i++) {
+		losses[i] = profile->losses[i];
+		losses[i].count = (uint64_t)((double)losses[i].count * each);
+		table->totals.seen += losses[i].count;
+	}
+}

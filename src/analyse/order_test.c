@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The order of execution of a small program that is written down here: recorded by profile/flow.h, read back and shown. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#include "analyse/order.h"
+#include "analyse/views.h"
+#include "base/err.h"
+#include "profile/flow.h"
+
+#define COUNT(array) (sizeof(array) / sizeof(*(array)))
+
+static struct profile_module modules[] = { {},
+					   { .path = "/bin/p", .name = "p", .build_id = "" },
+					   { .path = "/lib/l", .name = "l", .build_id = "" } };
+static struct profile_process processes[] = {
+	{ .comm = "" }, { .pid = 10, .uid = 0, .comm = "p", .exe = "/bin/p", .cgroup = "" }
+};
+static struct profile_thread threads[] = { { .comm = "" },
+					   { .process = 1, .tid = 10, .comm = "first" },
+					   { .process = 1, .tid = 11, .comm = "second" } };
+static struct profile_symbol symbols[] = {
+	{ .name = "", .linkage = "" },
+	{ .module = 1, .name = "main", .linkage = "main", .address = 0x100, .size = 64 },
+	{ .module = 2, .name = "help", .linkage = "help", .address = 0x200, .size = 64 },
+};
+static const char *files[] = { "", "src/a.c" };
+static struct profile_frame frames[] = { {}, { 1, 1, 5 }, { 1, 1, 9 }, { 2, 0, 0 } };
+static struct profile_location locations[] = {
+	{}, { 1, 0x100, 1, 1 }, { 1, 0x120, 2, 1 }, { 2, 0x200, 3, 1 }
+};
+/* Two of main, with 3 and 4 instructions, and one of help with 10. */
+static struct profile_block blocks[] = {
+	{}, { 1, 8, 3, 0, 1 }, { 2, 8, 4, 1, 1 }, { 3, 30, 10, 2, 1 }
+};
+static struct profile_block_part parts[] = { { 1, 3 }, { 2, 4 }, { 3, 10 } };
+static struct profile_named_count meta[] = { { .name = "tool", .text = "paths" } };
+
+/* Run 1 is all of main, run 2 goes to help, run 3 is help alone. */
+enum { RUNS = 3 };
+static const struct run_blocks run_blocks[RUNS] = { { (const uint32_t[]){ 1, 2 }, 2 },
+						    { (const uint32_t[]){ 1 }, 1 },
+						    { (const uint32_t[]){ 3 }, 1 } };
+static const uint32_t weights[] = { 0, 7, 3, 10 };
+/* Paths: (1) nine times, (1 2 3), (2 3) three times, (2 3 1); and of the other thread (2 3) twice. */
+static const uint32_t first_runs[] = {
+	1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 1
+};
+static const uint32_t second_runs[] = { 2, 3, 2, 3 };
+
+/* What a profile would have. */
+struct recording {
+	ARRAY(struct profile_flow) flows;
+	ARRAY(struct profile_definitions) run_tables, path_tables;
+	ARRAY(struct profile_cycle) cycles;
+	ARRAY(void *) owned;
+	struct profile profile;
+};
+
+static const uint8_t *bytes_keep(struct recording *recording, const void *bytes, size_t size)
+{
+	return *array_push(&recording->owned) = mem_dup(bytes, size);
+}
+
+static int row_take(void *context, struct flow *flow, const struct sequence_row *row)
+{
+	struct recording *recording = context;
+	const uint64_t *end = row->end.units;
+	uint32_t thread = *(uint32_t *)flow->owner;
+	size_t had = recording->flows.count;
+	bool first = !had || recording->flows.items[had - 1].thread != thread;
+
+	*array_push(&recording->flows) =
+		(struct profile_flow){ .thread = thread,
+				       .row = first ? 0 : recording->flows.items[had - 1].row + 1,
+				       .instructions = end[SEQUENCE_INSTRUCTION],
+				       .runs = end[SEQUENCE_RUN],
+				       .paths = end[SEQUENCE_PATH],
+				       .repeats = end[SEQUENCE_REPEAT],
+				       .strata = end[SEQUENCE_STRATUM],
+				       .stratum_start = row->stratum_start,
+				       .base = row->base,
+				       .data = bytes_keep(recording, row->data, row->size),
+				       .size = row->size };
+	return 0;
+}
+
+static int definitions_take(void *context, const struct sequence_definitions *row)
+{
+	struct recording *recording = context;
+
+	*array_push(&recording->path_tables) =
+		(struct profile_definitions){ .process = 1,
+					      .first = row->first,
+					      .count = row->count,
+					      .data = bytes_keep(recording, row->data, row->size),
+					      .size = row->size };
+	return 0;
+}
+
+static int cycle_take(void *context, const struct flow_cycle *cycle)
+{
+	struct recording *recording = context;
+
+	*array_push(&recording->cycles) = (struct profile_cycle){ .process = 1,
+								  .level = cycle->level,
+								  .number = cycle->number,
+								  .trips = cycle->trips,
+								  .repeats = cycle->repeats,
+								  .weight = cycle->weight,
+								  .length = cycle->length };
+	return 0;
+}
+
+static void runs_take(struct recording *recording)
+{
+	struct coder coder;
+
+	coder_init(&coder, RUNS);
+	runs_encode(&coder, run_blocks, RUNS);
+	*array_push(&recording->run_tables) = (struct profile_definitions){
+		.process = 1,
+		.first = 1,
+		.count = RUNS,
+		.data = bytes_keep(recording, coder.out.items, coder.out.count),
+		.size = coder.out.count,
+	};
+	coder_deinit(&coder);
+}
+
+static void thread_record(struct flow_space *space, uint32_t thread, const uint32_t *runs,
+			  size_t count)
+{
+	struct flow *flow = flow_create(space, &thread);
+
+	assert_int_equal(flow_push(flow, runs, count), 0);
+	assert_int_equal(flow_finish(flow), 0);
+	flow_destroy(flow);
+}
+
+static struct flow_space *space_make(struct recording *recording)
+{
+	const struct flow_space_options options = { .row = row_take,
+						    .definitions = definitions_take,
+						    .cycle = cycle_take,
+						    .row_repeats = 512,
+						    .context = recording };
+	struct flow_space *space = NULL;
+
+	*recording = (struct recording){};
+	runs_take(recording);
+	assert_int_equal(flow_space_create(&options, &space), 0);
+	flow_weights_set(space, weights, COUNT(weights));
+	return space;
+}
+
+static void recording_make(struct recording *recording)
+{
+	struct flow_space *space = space_make(recording);
+
+	thread_record(space, 1, first_runs, COUNT(first_runs));
+	thread_record(space, 2, second_runs, COUNT(second_runs));
+	assert_int_equal(flow_space_finish(space), 0);
+	flow_space_destroy(space);
+}
+
+static const struct profile *recording_profile(struct recording *recording)
+{
+	recording->profile = (struct profile){
+		.modules = modules,
+		.module_count = COUNT(modules),
+		.processes = processes,
+		.process_count = COUNT(processes),
+		.threads = threads,
+		.thread_count = COUNT(threads),
+		.symbols = symbols,
+		.symbol_count = COUNT(symbols),
+		.files = files,
+		.file_count = COUNT(files),
+		.frames = frames,
+		.frame_count = COUNT(frames),
+		.locations = locations,
+		.location_count = COUNT(locations),
+		.blocks = blocks,
+		.block_count = COUNT(blocks),
+		.block_parts = parts,
+		.block_part_count = COUNT(parts),
+		.run_tables = recording->run_tables.items,
+		.run_table_count = recording->run_tables.count,
+		.path_tables = recording->path_tables.items,
+		.path_table_count = recording->path_tables.count,
+		.flows = recording->flows.items,
+		.flow_count = recording->flows.count,
+		.cycles = recording->cycles.items,
+		.cycle_count = recording->cycles.count,
+		.meta = meta,
+		.meta_count = 1,
+	};
+	return &recording->profile;
+}
+
+static void recording_free(struct recording *recording)
+{
+	array_each(&recording->owned, bytes)
+		free(*bytes);
+	array_deinit(&recording->owned);
+	array_deinit(&recording->flows);
+	array_deinit(&recording->run_tables);
+	array_deinit(&recording->path_tables);
+	array_deinit(&recording->cycles);
+}
+
+static struct table *view(const struct profile *profile, const char *name,
+			  const struct view_request *request)
+{
+	struct table *table = NULL;
+
+	assert_int_equal(view_run(view_find(name), profile, request, &table), 0);
+	return table;
+}
+
+static uint64_t number(const struct table *table, size_t row, const char *column)
+{
+	int index = table_column(table, column);
+
+	assert_true(index >= 0 && row < table->row_count);
+	assert_true(table_row(table, row)[index].set);
+	return table_row(table, row)[index].number;
+}
+
+static const char *text(const struct table *table, size_t row, const char *column)
+{
+	int index = table_column(table, column);
+
+	assert_true(index >= 0 && row < table->row_count);
+	return table_row(table, row)[index].text;
+}
+
+struct rebuilt {
+	struct order_code code;
+	struct order_blocks blocks;
+};
+
+static int blocks_take(void *context, const struct profile_flow *row,
+		       const struct sequence_position *begin,
+		       const struct sequence_repeats *repeats)
+{
+	struct rebuilt *rebuilt = context;
+
+	array_each(&repeats->items, item)
+		for (uint64_t i = 0; i < item->trips; i++)
+			assert_int_equal(
+				order_path_blocks(&rebuilt->code, item->path, &rebuilt->blocks), 0);
+	return 0;
+}
+
+/* Long enough for several rows. */
+enum { MANY = 20000, SEED = 12345 };
+
+static void the_sequence_comes_back(void **state)
+{
+	struct recording recording;
+	struct flow_space *space = space_make(&recording);
+	struct rebuilt rebuilt = {};
+	uint32_t *runs = mem_alloc(MANY * sizeof(*runs));
+	uint32_t seed = SEED;
+	size_t at = 0;
+
+	for (size_t i = 0; i < MANY; i++) {
+		seed = seed * 1664525 + 1013904223;
+		runs[i] = 1 + (seed >> 16) % RUNS;
+	}
+	thread_record(space, 1, runs, MANY);
+	assert_int_equal(flow_space_finish(space), 0);
+	flow_space_destroy(space);
+	assert_true(recording.flows.count > 4);
+	assert_int_equal(order_code_init(&rebuilt.code, recording_profile(&recording), 1), 0);
+	assert_int_equal(order_walk(&rebuilt.code, 1, blocks_take, &rebuilt), 0);
+	for (size_t i = 0; i < MANY; i++)
+		for (size_t j = 0; j < run_blocks[runs[i] - 1].count; j++, at++)
+			assert_int_equal(rebuilt.blocks.items.items[at],
+					 run_blocks[runs[i] - 1].blocks[j]);
+	assert_int_equal(at, rebuilt.blocks.items.count);
+	array_deinit(&rebuilt.blocks.items);
+	order_code_deinit(&rebuilt.code);
+	free(runs);
+	recording_free(&recording);
+}
+
+static void hottest_paths_come_first(void **state)
+{
+	struct recording recording;
+	struct table *table;
+
+	recording_make(&recording);
+	table = view(recording_profile(&recording), "paths", &(struct view_request){});
+	/* (2 3): 5 trips of 13 in two threads; (1): 9 of 7; (1 2 3) and (2 3 1). */
+	assert_int_equal(table->row_count, 2 + 1 + 2 + 3);
+	assert_int_equal(number(table, 0, "instructions"), 65);
+	assert_int_equal(number(table, 0, "trips"), 5);
+	assert_int_equal(number(table, 0, "repeats"), 2);
+	assert_int_equal(number(table, 0, "weight"), 13);
+	assert_int_equal(number(table, 0, "blocks"), 2);
+	assert_string_equal(text(table, 0, "symbol"), "main");
+	assert_string_equal(text(table, 0, "place"), "a.c:5");
+	assert_string_equal(text(table, 1, "symbol"), "help");
+	assert_string_equal(text(table, 1, "module"), "l");
+	assert_int_equal(number(table, 1, "step"), 1);
+	assert_int_equal(number(table, 2, "instructions"), 63);
+	assert_int_equal(number(table, 2, "repeats"), 1);
+	assert_int_equal(number(table, 2, "step_blocks"), 2);
+	assert_string_equal(text(table, 2, "place"), "a.c:5-9");
+	assert_int_equal(number(table, 3, "step_blocks"), 3);
+	assert_int_equal(table->totals.seen, 168);
+	assert_int_equal(table->totals.selected, 168);
+	table_destroy(table);
+	recording_free(&recording);
+}
+
+static void threads_and_code_are_filtered(void **state)
+{
+	struct recording recording;
+	struct view_request request = {};
+	struct table *table;
+
+	recording_make(&recording);
+	*array_push(&request.filter.tids) = 10;
+	table = view(recording_profile(&recording), "paths", &request);
+	assert_int_equal(number(table, 0, "instructions"), 63);
+	assert_int_equal(number(table, 1, "trips"), 3);
+	assert_int_equal(number(table, 1, "repeats"), 1);
+	assert_int_equal(table->totals.selected, 142);
+	table_destroy(table);
+	request.filter.tids.count = 0;
+	*array_push(&request.filter.symbols) = "help";
+	table = view(&recording.profile, "paths", &request);
+	assert_int_equal(table->row_count, 2 + 2 + 3);
+	assert_int_equal(table->totals.selected, 105);
+	table_destroy(table);
+	filter_deinit(&request.filter);
+	recording_free(&recording);
+}
+
+/* A path that was forgotten and met again has another number, and is one path to people. */
+static void numbers_of_one_path_are_added_up(void **state)
+{
+	const uint32_t path[] = { 2, 3 };
+	struct sequence_encoder encoder;
+	struct sequence_definitions row = { .count = 1 };
+	struct recording recording;
+	struct table *table;
+	struct cycles cycles;
+
+	recording_make(&recording);
+	recording.path_tables.count = recording.cycles.count = 0;
+	sequence_encoder_init(&encoder);
+	assert_int_equal(cycles_init(&cycles, &(struct cycles_options){}), 0);
+	for (row.first = 1; row.first <= 2; row.first++) {
+		assert_int_equal(cycles_intern(&cycles, path, 2, true), 1);
+		sequence_definitions_encode(&encoder, &cycles, 1, 1, &row.data, &row.size);
+		definitions_take(&recording, &row);
+		cycle_take(&recording,
+			   &(struct flow_cycle){ .number = row.first, .trips = 3, .repeats = 1 });
+		cycles_clear(&cycles);
+	}
+	table = view(recording_profile(&recording), "paths", &(struct view_request){});
+	assert_int_equal(table->row_count, 2);
+	assert_int_equal(number(table, 0, "trips"), 6);
+	assert_int_equal(number(table, 1, "repeats"), 2);
+	table_destroy(table);
+	cycles_deinit(&cycles);
+	sequence_encoder_deinit(&encoder);
+	recording_free(&recording);
+}
+
+static void view_refuses(struct recording *recording, const char *reason)
+{
+	struct table *table = NULL;
+	struct view_request request = {};
+
+	*array_push(&request.filter.tids) = 10;
+	assert_int_equal(view_run(view_find("paths"), recording_profile(recording), &request,
+				  &table),
+			 -EBADMSG);
+	assert_non_null(strstr(err_text(), reason));
+	filter_deinit(&request.filter);
+}
+
+static void what_cannot_be_is_refused(void **state)
+{
+	struct recording recording;
+
+	recording_make(&recording);
+	recording.flows.items[0].runs++;
+	view_refuses(&recording, "not what it says");
+	recording.flows.items[0].runs--;
+	recording.flows.items[0].base = 1000;
+	view_refuses(&recording, "not what it says");
+	recording.flows.items[0].base = 0;
+	recording.run_tables.items[0].count = 2;
+	view_refuses(&recording, "has run 3");
+	recording.run_tables.count = 0;
+	view_refuses(&recording, "which does not exist");
+	recording_free(&recording);
+}
+
+static void other_profiles_have_no_order(void **state)
+{
+	struct recording recording = {};
+	struct table *table = NULL;
+
+	assert_int_equal(view_run(view_find("paths"), recording_profile(&recording),
+				  &(struct view_request){}, &table),
+			 -ENODATA);
+	assert_non_null(strstr(err_text(), "--tool paths"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_sequence_comes_back),
+		cmocka_unit_test(hottest_paths_come_first),
+		cmocka_unit_test(threads_and_code_are_filtered),
+		cmocka_unit_test(numbers_of_one_path_are_added_up),
+		cmocka_unit_test(what_cannot_be_is_refused),
+		cmocka_unit_test(other_profiles_have_no_order),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
