@@ -13,12 +13,13 @@
 #include "cmd/cmd.h"
 #include "cmd/view_options.h"
 
-enum { OPTION_NO_COMM = VIEW_OWN };
+enum { OPTION_NO_COMM = VIEW_OWN, OPTION_BINARY };
 
 static const struct option long_options[] = {
 	VIEW_FILE_OPTIONS,
 	VIEW_FILTER_OPTIONS,
 	{ "no-comm", no_argument, NULL, OPTION_NO_COMM },
+	{ "binary", no_argument, NULL, OPTION_BINARY },
 	{},
 };
 
@@ -29,7 +30,9 @@ static void usage_print(void)
 		printf("  %-20s %s\n", format->name, format->summary);
 	fputs("\n"
 	      "      --no-comm        collapsed: do not begin stacks with the thread's "
-	      "name\n" VIEW_FILTER_HELP VIEW_FILE_HELP "\n"
+	      "name\n"
+	      "      --binary         blocks: numbers of blocks instead of text\n" VIEW_FILTER_HELP
+		      VIEW_FILE_HELP "\n"
 	      "Samples that were lost are exported as [lost: reason], so that totals are those of "
 	      "the\n"
 	      "reports; with a filter they are left out.\n",
@@ -87,7 +90,8 @@ int cmd_export(int argc, char **argv)
 	while ((option = view_options_next(&options, argc, argv, long_options)) != -1) {
 		if (option == '?')
 			return view_usage_error("export");
-		wish.no_comm = true;
+		wish.no_comm |= option == OPTION_NO_COMM;
+		wish.binary |= option == OPTION_BINARY;
 	}
 	if (options.help) {
 		usage_print();
@@ -95,12 +99,13 @@ int cmd_export(int argc, char **argv)
 	}
 	if (format_choose(argc, argv, &format))
 		return view_usage_error("export");
-	if (format->binary && !options.output && isatty(STDOUT_FILENO)) {
+	if ((format->binary || wish.binary) && !options.output && isatty(STDOUT_FILENO)) {
 		err_set(-EINVAL, "%s is not for a terminal; give a file with -o", format->name);
 		return view_usage_error("export");
 	}
 	wish.filter = options.request.filter; /* lent */
-	if (view_profile_load(options.input, false, &profile) || kind_check(format, profile))
+	if (view_profile_load(options.input, format->order, &profile) ||
+	    kind_check(format, profile))
 		return view_failure();
 	if (!filter_is_empty(&wish.filter) && profile->loss_count)
 		log_info("the samples lost are left out: nobody knows which of them the filter "

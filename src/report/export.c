@@ -9,6 +9,8 @@ const struct export_format export_formats[] = {
 	{ "pprof", "gzip-compressed protobuf of pprof", export_pprof, true },
 	{ "lcov", "lines that a trace executed, as a tracefile of lcov", export_lcov,
 	  .trace = true },
+	{ "blocks", "every block that threads executed, in order", export_blocks, .trace = true,
+	  .order = true },
 	{},
 };
 

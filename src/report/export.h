@@ -14,6 +14,7 @@
 struct export_options {
 	struct filter filter; /* symbols and modules choose the samples whose stack has such code */
 	bool no_comm; /* collapsed: stacks do not begin with the name of the thread */
+	bool binary; /* blocks: numbers instead of text */
 };
 
 /* Errors of the stream are the caller's to look at. */
@@ -26,6 +27,7 @@ struct export_format {
 	export_fn run;
 	bool binary; /* not for a terminal */
 	bool trace; /* of executed code; otherwise of samples */
+	bool order; /* of the order of execution, which must have been loaded */
 };
 
 /* Ends with an entry without a name. */
@@ -33,6 +35,7 @@ extern const struct export_format export_formats[];
 /* NULL: no such format. */
 const struct export_format *export_find(const char *name);
 
+int export_blocks(const struct profile *profile, const struct export_options *options, FILE *file);
 int export_collapsed(const struct profile *profile, const struct export_options *options,
 		     FILE *file);
 int export_lcov(const struct profile *profile, const struct export_options *options, FILE *file);

@@ -16,13 +16,15 @@
 
 #include <sqlite3.h>
 
+#include "analyse/order.h"
 #include "base/mem.h"
+#include "profile/flow.h"
 #include "store/profile.h"
 #include "store/store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { STACKS = 40, PATCH_SIZE = 4 };
+enum { STACKS = 40, PATCH_SIZE = 4, RUNS = 3, STEPS = 3000, SEED = 77 };
 
 static char path[64];
 static uint8_t *good, *bad;
@@ -76,6 +78,93 @@ static void runs_put(struct store *store)
 	store_run_loss_set(store, "nested", "nested", 1);
 }
 
+static int row_put(void *context, struct flow *flow, const struct sequence_row *row)
+{
+	const uint64_t *end = row->end.units;
+	static uint64_t number;
+
+	return store_flow_put(context, &(struct store_flow){ .thread.v = 1,
+							     .row = (uint32_t)number++,
+							     .instructions = end[0],
+							     .runs = end[1],
+							     .paths = end[2],
+							     .repeats = end[3],
+							     .strata = end[4],
+							     .stratum_start = row->stratum_start,
+							     .base = row->base,
+							     .data = row->data,
+							     .size = row->size });
+}
+
+static int paths_put(void *context, const struct sequence_definitions *row)
+{
+	return store_path_table_put(context, &(struct store_definitions){ .process.v = 2,
+									  .first = row->first,
+									  .count = row->count,
+									  .data = row->data,
+									  .size = row->size });
+}
+
+static int cycle_put(void *context, const struct flow_cycle *cycle)
+{
+	return store_cycle_put(context, &(struct store_cycle){ .process.v = 2,
+							       .level = cycle->level,
+							       .number = cycle->number,
+							       .trips = cycle->trips,
+							       .weight = cycle->weight,
+							       .length = cycle->length });
+}
+
+/* Runs are one, two and three blocks. */
+static void order_runs_put(struct store *store)
+{
+	const uint32_t blocks[RUNS] = { 1, 2, 3 };
+	struct run_blocks runs[RUNS];
+	struct coder coder;
+
+	for (uint32_t i = 0; i < RUNS; i++) {
+		store_block_put(store, &(struct store_block){ i + 1, { i + 1 }, 4, 1 });
+		runs[i] = (struct run_blocks){ blocks, i + 1 };
+	}
+	coder_init(&coder, RUNS);
+	runs_encode(&coder, runs, RUNS);
+	store_run_table_put(store, &(struct store_definitions){ .process.v = 2,
+								.first = 1,
+								.count = RUNS,
+								.data = coder.out.items,
+								.size = coder.out.count });
+	store_run_parent_put(store, (struct process_id){ 1 }, (struct process_id){ 2 }, 2);
+	coder_deinit(&coder);
+}
+
+static void order_put(struct store *store)
+{
+	static const uint32_t weights[RUNS + 1] = { 0, 1, 2, 3 };
+	struct flow_space *space = NULL;
+	uint32_t runs[STEPS], seed = SEED;
+	struct flow *flow;
+
+	order_runs_put(store);
+	must(flow_space_create(&(struct flow_space_options){ .row = row_put,
+							     .definitions = paths_put,
+							     .cycle = cycle_put,
+							     .row_repeats = 512,
+							     .context = store },
+			       &space) == 0);
+	flow_weights_set(space, weights, RUNS + 1);
+	flow = flow_create(space, NULL);
+	for (size_t i = 0; i < STEPS; i++) {
+		seed = seed * 1664525 + 1013904223;
+		runs[i] = 1 + (seed >> 16) % RUNS;
+	}
+	must(flow_push(flow, runs, STEPS) == 0 && flow_finish(flow) == 0);
+	flow_destroy(flow);
+	must(flow_space_finish(space) == 0);
+	flow_space_destroy(space);
+	store_layer_put(store, &(struct store_layer){ .thread.v = 1, .symbols = STEPS });
+	store_rare_cycle_put(store, (struct process_id){ 2 }, 1, 1, 1, 1);
+}
+
 static void rows_put(struct store *store)
 {
 	store_process_put(store, &(struct store_process){ .id.v = 1, .pid = 10, .comm = "one" });
@@ -101,6 +190,7 @@ static void rows_put(struct store *store)
 		values_put(store, i);
 	}
 	runs_put(store);
+	order_put(store);
 	store_loss_set(store, "nested", "nested", 1);
 	store_stack_end_set(store, "complete", "complete", 1);
 }
@@ -205,6 +295,37 @@ static void values_check(const struct profile *p)
 		     p->parameters[i].argument < STORE_ARGUMENTS && p->parameters[i].name);
 }
 
+static int repeats_check(void *context, const struct profile_flow *row,
+			 const struct sequence_position *begin,
+			 const struct sequence_repeats *repeats)
+{
+	const struct order_code *code = context;
+	struct order_blocks blocks = {};
+
+	array_each(&repeats->items, item) {
+		blocks.items.count = 0;
+		must(order_path_blocks(code, item->path, &blocks) == 0);
+		array_each(&blocks.items, block)
+			must(*block && *block < code->profile->block_count);
+	}
+	array_deinit(&blocks.items);
+	return 0;
+}
+
+/* What can be decoded refers to what there is. */
+static void order_check_all(const struct profile *p)
+{
+	for (uint32_t process = 1; process < p->process_count; process++) {
+		struct order_code code;
+		int err = order_code_init(&code, p, process);
+
+		for (uint32_t thread = 1; thread < p->thread_count && !err; thread++)
+			if (p->threads[thread].process == process)
+				order_walk(&code, thread, repeats_check, &code);
+		order_code_deinit(&code);
+	}
+}
+
 static void profile_check(const struct profile *p)
 {
 	names_check(p);
@@ -234,8 +355,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		file_write(data, size);
 	else
 		damaged_write(data, size);
-	if (profile_load(path, &profile) == 0)
+	if (profile_load_flow(path, &profile) == 0) {
 		profile_check(profile);
+		order_check_all(profile);
+	}
 	profile_destroy(profile);
 	return 0;
 }

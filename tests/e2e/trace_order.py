@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The order of execution that assay trace --tool paths keeps, against the raw stream of the same run.
+
+--raw writes what the engine handed out before anything was made of it. From the profile the blocks of each thread are rebuilt and
+compared with it; paths are counted again by the reference implementation, from the raw stream alone.
+"""
+
+import array
+import collections
+import json
+import os
+import struct
+import subprocess
+import sys
+import unittest
+
+import lib
+from trace_counts import FIXED, SECONDS, Trace
+
+sys.path.insert(0, os.path.join(lib.ROOT, "tests"))
+import layers_reference  # noqa: E402
+
+MAX_CYCLE = 4096
+PROCESS, RECORD, THREAD, RUNS = 1, 2, 3, 4
+RECORD_RUNS, RECORD_PARTIAL = 3, 4
+
+
+class Raw:
+    """By (pid, tid): the runs of a thread; by pid: what runs stand for, as (address, bytes, instructions)."""
+
+    def __init__(self, path):
+        with open(path, "rb") as stream:
+            data = stream.read()
+        assert data[:8] == b"assayraw"
+        self.tables, self.threads = {}, {}
+        tables, processes, threads = {}, {}, {}
+        at = 8
+        while at < len(data):
+            kind, number, size = struct.unpack_from("<IIQ", data, at)
+            body = data[at + 16:at + 16 + size]
+            at += 16 + size
+            if kind == PROCESS:
+                pid, parent, _, inherited = struct.unpack("<4I", body)
+                processes[number] = pid
+                tables[number] = {run: pieces for run, pieces in tables.get(parent, {}).items() if run < inherited}
+                self.tables[pid] = tables[number]
+            elif kind == RECORD:
+                self.record(tables[number], body)
+            elif kind == THREAD:
+                process, tid = struct.unpack("<II", body)
+                threads[number] = self.threads.setdefault((processes[process], tid), array.array("I"))
+            elif kind == RUNS:
+                threads[number].frombytes(body)
+
+    @staticmethod
+    def record(table, body):
+        _, kind = struct.unpack_from("<II", body)
+        if kind == RECORD_RUNS:
+            first, count = struct.unpack_from("<II", body, 8)
+            pieces = [struct.unpack_from("<QII", body, 16 + 16 * i) for i in range(count)]
+            for i in range(count):
+                table[first + i] = pieces[:i + 1]
+        elif kind == RECORD_PARTIAL:
+            run, first, whole = struct.unpack_from("<III", body, 8)
+            last = struct.unpack_from("<QII", body, 24)
+            table[run] = (table[first + whole - 1] if whole else []) + ([last] if last[2] else [])
+
+
+def exported(path, *options):
+    """By (pid, tid): the blocks of a thread."""
+    output = path + ".blocks"
+    subprocess.run([lib.ASSAY, "export", "blocks", "--binary", "-i", path, "-o", output, *options], check=True,
+                   timeout=SECONDS)
+    with open(output, "rb") as stream:
+        data = stream.read()
+    assert data[:8] == b"assayblk"
+    at, threads = 8, {}
+    while at < len(data):
+        _, pid, tid, count = struct.unpack_from("<4I", data, at)
+        threads.setdefault((pid, tid), array.array("I")).frombytes(data[at + 16:at + 16 + 4 * count])
+        at += 16 + 4 * count
+    return threads
+
+
+class Order(unittest.TestCase):
+    def recorded(self, *command, stdin=None):
+        raw = lib.scratch("order.raw")
+        trace = Trace("paths", *command, options=("--raw", raw))
+        return trace, Raw(raw)
+
+    def learned(self, trace, pid, runs, pieces_of, blocks):
+        """Run to its blocks, as bytes: those that were exported where it comes first, if they are what the raw stream says."""
+        known = {row[0]: row[1:] for row in trace.rows(
+            "select block.id, module, address, length, instructions from block join location on location.id = block.location")}
+        table, same, biases, at = {}, {}, {}, 0
+        for run in runs:
+            pieces = pieces_of[run]
+            if run not in table:
+                ids = blocks[at:at + len(pieces)]
+                for (pc, length, instructions), block in zip(pieces, ids):
+                    module, address, *size = known[block]
+                    self.assertEqual([length, instructions], size)
+                    self.assertEqual(same.setdefault((pc, length), block), block)
+                    self.assertEqual(biases.setdefault(module, pc - address), pc - address)
+                table[run] = ids.tobytes()
+            at += len(pieces)
+        return table
+
+    def blocks_check(self, trace, raw):
+        """The sequence of each thread, block by block."""
+        ours = exported(trace.path)
+        self.assertEqual(set(ours), {key for key, runs in raw.threads.items() if len(runs)})
+        for (pid, tid), blocks in ours.items():
+            runs = raw.threads[pid, tid]
+            table = self.learned(trace, pid, runs, raw.tables[pid], blocks)
+            self.assertEqual(b"".join(table[run] for run in runs), blocks.tobytes())
+
+    def paths_check(self, trace, raw):
+        """Paths of a process: how often each was run, how often in a row, how long it is."""
+        numbers, trips, repeats = {}, collections.Counter(), collections.Counter()
+        for runs in raw.threads.values():
+            for number, n in layers_reference.repeats(layers_reference.cycles(runs, MAX_CYCLE), numbers):
+                trips[number] += n
+                repeats[number] += 1
+        expected = collections.Counter((trips[number], repeats[number], len(path)) for path, number in numbers.items())
+        report = trace.report("paths", "--min-share", "0")
+        rows = [row for row in report["rows"] if row["step"] == 0]
+        self.assertEqual(collections.Counter((row["trips"], row["repeats"], row["runs"]) for row in rows), expected)
+        self.assertEqual(sum(row["trips"] * row["weight"] for row in rows), report["totals"]["kept"])
+        executed, = trace.rows("select sum(execution.count * block.instructions) from execution "
+                               "join block on block.id = execution.block")[0]
+        self.assertEqual(report["totals"]["kept"], executed)
+
+    def program_check(self, *command):
+        trace, raw = self.recorded(*command)
+        self.blocks_check(trace, raw)
+        self.paths_check(trace, raw)
+        return trace, raw
+
+    def test_xz(self):
+        source = lib.scratch("text")
+        with open(source, "w", encoding="ascii") as stream:
+            stream.write("\n".join(str(i * i) for i in range(1500)))
+        trace, raw = self.program_check("xz", "-6", "-c", source)
+        (runs,) = raw.threads.values()
+        ours = trace.rows("select level, symbols, cycles, repeats from layer order by level")
+        lines = [line.split() for line in layers_reference.report(runs, 4, MAX_CYCLE) if line.startswith("level")]
+        self.assertEqual(ours, [(int(w[1]), int(w[3]), int(w[5]), int(w[7])) for w in lines])
+
+    def test_python3(self):
+        self.program_check(lib.PYTHON, "-I", "-S", "-c", "print(sum(i % 7 for i in range(9999)))")
+
+    def test_sqlite3(self):
+        self.program_check("sqlite3", ":memory:", "with recursive n(i) as (select 1 union all select i + 1 from n limit 3000) "
+                           "select sum(i % 17), count(distinct i % 91) from n")
+
+    def test_zstd_threads(self):
+        source = lib.scratch("words")
+        with open(source, "w", encoding="ascii") as stream:
+            stream.write(" ".join(str(i * i % 9973) for i in range(40000)))
+        trace, raw = self.program_check("zstd", "-T2", "-c", source)
+        self.assertGreaterEqual(len([runs for runs in raw.threads.values() if len(runs)]), 3)
+        # One of the threads alone.
+        (pid, tid), runs = max(raw.threads.items(), key=lambda thread: len(thread[1]))
+        numbers = {}
+        trips = sum(n for _, n in layers_reference.repeats(layers_reference.cycles(runs, MAX_CYCLE), numbers))
+        rows = [row for row in trace.report("paths", "--min-share", "0", "--tid", str(tid))["rows"] if row["step"] == 0]
+        self.assertEqual(sum(row["trips"] for row in rows), trips)
+        self.assertEqual(len(rows), len(numbers))
+        self.assertEqual(list(exported(trace.path, "--tid", str(tid))), [(pid, tid)])
+
+    def test_text(self):
+        """Text has the same blocks as numbers."""
+        trace, _ = self.recorded("true")
+        text = subprocess.run([lib.ASSAY, "export", "blocks", "-i", trace.path], capture_output=True, text=True,
+                              check=True).stdout.splitlines()
+        (blocks,) = exported(trace.path).values()
+        known = {row[0]: row[1:] for row in trace.rows(
+            "select block.id, address, instructions, name from block join location on location.id = block.location "
+            "join module on module.id = location.module")}
+        self.assertRegex(text[0], r"^# thread \d+ process \d+ \S+$")
+        self.assertEqual(len(text), len(blocks) + 1)
+        for line, block in zip(text[1:], blocks):
+            address, instructions, module, _ = line.split(" ", 3)
+            self.assertEqual((int(address, 16), int(instructions), module), known[block])
+
+    def test_forked_processes(self):
+        """A child begins with the runs that its parent knew."""
+        trace, raw = self.recorded("sh", "-c", "(echo a; echo b) | (read x; echo $x) >/dev/null; true")
+        self.blocks_check(trace, raw)
+        self.assertGreater(len(raw.tables), 2)
+
+
+if __name__ == "__main__":
+    lib.main()
