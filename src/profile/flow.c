@@ -94,6 +94,33 @@ static void row_count(struct flow *flow)
 		slot_tell(flow, table->items.items[*symbol].slot);
 }
 
+/* Hands out rows that are compressed by now; wait: the oldest in any case. */
+static void rows_hand_out(struct flow_space *space, bool wait)
+{
+	struct sequence_job *job;
+
+	while ((job = rowworks_collect(space->works, wait))) {
+		struct flow_row done = space->rows.items[0];
+
+		done.row.data = job->coder.out.items;
+		done.row.size = job->coder.out.count;
+		if (!space->err)
+			space->err =
+				space->options.row(space->options.context, done.flow, &done.row);
+		rowworks_release(space->works);
+		space->rows.count--;
+		memmove(space->rows.items, space->rows.items + 1,
+			space->rows.count * sizeof(*space->rows.items));
+		wait = false;
+	}
+}
+
+static void rows_finish(struct flow_space *space)
+{
+	while (space->rows.count)
+		rows_hand_out(space, true);
+}
+
 static void row_make(struct flow *flow)
 {
 	struct flow_space *space = flow->space;
@@ -103,6 +130,7 @@ static void row_make(struct flow *flow)
 		.stratum_start = strata->counts.symbols - strata->open.count,
 		.base = paths_level(space)->base,
 	};
+	struct sequence_job *job;
 
 	if (!flow->row.count)
 		return;
@@ -110,10 +138,16 @@ static void row_make(struct flow *flow)
 	if (space->err)
 		return;
 	row_count(flow);
-	sequence_row_encode(&space->encoder, &paths_level(space)->repeats, flow->row.items,
-			    flow->row.count, &row.data, &row.size);
+	rows_hand_out(space, false);
+	while (!(job = rowworks_place(space->works)))
+		rows_hand_out(space, true);
+	sequence_job_prepare(job, &space->encoder, &paths_level(space)->repeats, flow->row.items,
+			     flow->row.count);
 	flow->row.count = 0;
-	space->err = space->options.row(space->options.context, flow, &row);
+	*array_push(&space->rows) = (struct flow_row){ flow, row };
+	rowworks_submit(space->works);
+	if (!space->options.threaded)
+		rows_finish(space);
 }
 
 /* What has not become a row yet, of all threads. The memory is given back. */
@@ -225,6 +259,7 @@ int flow_space_create(const struct flow_space_options *options, struct flow_spac
 	if (err)
 		return err;
 	sequence_encoder_init(&space->encoder);
+	rowworks_create(options->threaded, &space->works);
 	*ret = take_ptr(space);
 	return 0;
 }
@@ -235,6 +270,8 @@ void flow_space_destroy(struct flow_space *space)
 		return;
 	assert(!space->flows);
 	layer_space_destroy(space->layers);
+	rowworks_destroy(space->works);
+	array_deinit(&space->rows);
 	sequence_encoder_deinit(&space->encoder);
 	array_deinit(&space->symbols);
 	array_deinit(&space->tally);
@@ -289,6 +326,7 @@ int flow_finish(struct flow *flow)
 		layer_finish(flow->paths);
 		row_make(flow);
 		flow->finishing = false;
+		rows_finish(flow->space);
 	}
 	return flow->space->err;
 }
@@ -303,7 +341,7 @@ int flow_space_finish(struct flow_space *space)
 size_t flow_space_memory(const struct flow_space *space)
 {
 	size_t bytes = sizeof(*space) + layer_space_memory(space->layers) +
-		       sequence_encoder_memory(&space->encoder);
+		       sequence_encoder_memory(&space->encoder) + rowworks_memory(space->works);
 
 	for (const struct flow *flow = space->flows; flow; flow = flow->next)
 		bytes += sizeof(*flow) + flow->row.capacity * sizeof(*flow->row.items) +

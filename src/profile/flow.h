@@ -30,6 +30,7 @@
 #pragma once
 
 #include "profile/layer.h"
+#include "profile/rowworks.h"
 #include "profile/sequence.h"
 
 enum {
@@ -61,6 +62,7 @@ struct flow_space_options {
 	unsigned levels; /* 0: LAYER_LEVELS; at least 2 */
 	uint32_t max_cycle; /* 0: LAYER_MAX_CYCLE */
 	uint32_t row_repeats; /* repeated paths of a row, about; 0: FLOW_ROW */
+	bool threaded; /* rows are compressed in another thread; callbacks are called in the caller's all the same, somewhat later */
 	uint64_t min_trips; /* cycles above paths that were run less often are only counted; 0: FLOW_MIN_TRIPS */
 	struct cycles_options
 		cycles; /* memory is that of paths; everything together takes about twice as much */
@@ -80,10 +82,18 @@ struct flow_rare {
 	uint64_t weight; /* of all trips */
 };
 
+/* A row that is being compressed. */
+struct flow_row {
+	struct flow *flow;
+	struct sequence_row row;
+};
+
 struct flow_space {
 	struct flow_space_options options;
 	struct layer_space *layers;
 	struct sequence_encoder encoder;
+	struct rowworks *works;
+	ARRAY(struct flow_row) rows; /* that works has, the oldest first */
 	struct flow *flows;
 	uint64_t defined; /* paths whose definitions were handed out */
 	size_t room; /* symbols there is memory for, in all flows */

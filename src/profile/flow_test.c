@@ -216,13 +216,13 @@ static void test_rebuild(void **state)
 	static struct profile profile;
 	uint64_t evicted;
 
-	for (size_t i = 0; i < 4; i++) {
-		assert_int_equal(record(&profile,
-					(struct flow_space_options){ .row_repeats = rows[i] },
-					&evicted),
-				 0);
+	for (size_t i = 0; i < 8; i++) {
+		struct flow_space_options options = { .row_repeats = rows[i % 4],
+						      .threaded = i >= 4 };
+
+		assert_int_equal(record(&profile, options, &evicted), 0);
 		assert_int_equal(evicted, 0);
-		assert_int_equal(profile.row_count[0] == 1, rows[i] == 0);
+		assert_int_equal(profile.row_count[0] == 1, !options.row_repeats);
 		rebuild_check(&profile);
 		totals_check(&profile);
 		profile_deinit(&profile);
@@ -235,10 +235,11 @@ static void test_little_memory(void **state)
 	static struct profile profile;
 	uint64_t evicted;
 
-	for (size_t i = 0; i < 3; i++) {
+	for (size_t i = 0; i < 6; i++) {
 		struct flow_space_options options = { .row_repeats = 1000,
-						      .cycles.memory = memories[i],
-						      .max_cycle = i ? 0 : 12 };
+						      .cycles.memory = memories[i % 3],
+						      .threaded = i >= 3,
+						      .max_cycle = i % 3 ? 0 : 12 };
 
 		assert_int_equal(record(&profile, options, &evicted), 0);
 		assert_true(evicted > 0);

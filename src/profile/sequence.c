@@ -52,24 +52,20 @@ int sequence_unit_parse(const char *text, enum sequence_unit *ret)
 void sequence_encoder_init(struct sequence_encoder *encoder)
 {
 	*encoder = (struct sequence_encoder){};
-	coder_init(&encoder->rows, 0);
 	coder_init(&encoder->definitions, DEFINITIONS_EXPECTED);
 }
 
 void sequence_encoder_deinit(struct sequence_encoder *encoder)
 {
-	coder_deinit(&encoder->rows);
 	coder_deinit(&encoder->definitions);
-	array_deinit(&encoder->row);
 	array_deinit(&encoder->named);
 	free(encoder->names);
 }
 
 size_t sequence_encoder_memory(const struct sequence_encoder *encoder)
 {
-	return coder_memory(&encoder->rows) + coder_memory(&encoder->definitions) +
-	       (encoder->names_count + encoder->row.capacity + encoder->named.capacity) *
-		       sizeof(uint32_t);
+	return coder_memory(&encoder->definitions) +
+	       (encoder->names_count + encoder->named.capacity) * sizeof(uint32_t);
 }
 
 static void names_reserve(struct sequence_encoder *encoder, size_t count)
@@ -93,43 +89,60 @@ static void pair_put(struct coder *coder, const struct repeat *pair, uint32_t *s
 	*slot_max = above ? pair->slot : *slot_max;
 }
 
-/* Names in encoder->row, and what has them in encoder->named. */
-static void row_name(struct sequence_encoder *encoder, const uint32_t *symbols, size_t count)
+void sequence_job_init(struct sequence_job *job)
 {
-	array_reserve(&encoder->row, count);
+	*job = (struct sequence_job){};
+	coder_init(&job->coder, 0);
+}
+
+void sequence_job_deinit(struct sequence_job *job)
+{
+	coder_deinit(&job->coder);
+	array_deinit(&job->names);
+	array_deinit(&job->pairs);
+}
+
+size_t sequence_job_memory(const struct sequence_job *job)
+{
+	return coder_memory(&job->coder) + job->names.capacity * sizeof(*job->names.items) +
+	       job->pairs.capacity * sizeof(*job->pairs.items);
+}
+
+void sequence_job_prepare(struct sequence_job *job, struct sequence_encoder *encoder,
+			  const struct repeats *table, const uint32_t *symbols, size_t count)
+{
+	assert(count <= SEQUENCE_ROW_MAX);
+	names_reserve(encoder, table->items.count);
+	array_reserve(&job->names, count);
+	job->names.count = count;
+	job->pairs.count = 0;
 	encoder->named.count = 0;
 	for (size_t i = 0; i < count; i++) {
 		uint32_t *name = &encoder->names[symbols[i]];
 
 		if (!*name) {
 			*array_push(&encoder->named) = symbols[i];
+			*array_push(&job->pairs) = table->items.items[symbols[i]];
 			*name = (uint32_t)encoder->named.count;
 		}
-		encoder->row.items[i] = *name;
+		job->names.items[i] = *name;
 	}
 	array_each(&encoder->named, symbol)
 		encoder->names[*symbol] = 0;
 }
 
-void sequence_row_encode(struct sequence_encoder *encoder, const struct repeats *table,
-			 const uint32_t *symbols, size_t count, const uint8_t **ret,
-			 size_t *ret_size)
+void sequence_job_run(struct sequence_job *job)
 {
-	struct coder *coder = &encoder->rows;
+	struct coder *coder = &job->coder;
 	uint32_t slot_max = 0;
 
-	assert(count <= SEQUENCE_ROW_MAX);
-	names_reserve(encoder, table->items.count);
-	row_name(encoder, symbols, count);
-	coder_forget(coder, count);
+	coder_forget(coder, job->names.count);
 	coder_write(coder);
-	coder_put_number(coder, NUMBER_COUNT, count);
-	coder_put_all(coder, encoder->row.items, count);
-	array_each(&encoder->named, symbol)
-		pair_put(coder, &table->items.items[*symbol], &slot_max);
+	coder_put_number(coder, NUMBER_COUNT, job->names.count);
+	coder_put_all(coder, job->names.items, job->names.count);
+	array_each(&job->pairs, pair)
+		pair_put(coder, pair, &slot_max);
 	coder_end(coder);
-	*ret = coder->out.items;
-	*ret_size = coder->out.count;
 }
 
 void sequence_definitions_encode(struct sequence_encoder *encoder, const struct cycles *cycles,

@@ -59,22 +59,31 @@ struct sequence_definitions {
 
 /* One for many threads. */
 struct sequence_encoder {
-	struct coder rows; /* forgets after each */
 	struct coder definitions;
 	uint32_t *names; /* by symbol: what it is called in this row; 0: not yet */
 	size_t names_count;
-	ARRAY(uint32_t) row; /* names */
 	ARRAY(uint32_t) named; /* symbol by name - 1 */
 };
+
+/* A row on its way to bytes. Nothing else is needed to compress it, so that can be done elsewhere and later. */
+struct sequence_job {
+	struct coder coder; /* its bytes are the row's */
+	ARRAY(uint32_t) names; /* of its repeated paths, in order */
+	ARRAY(struct repeat) pairs; /* by name - 1 */
+};
+
+void sequence_job_init(struct sequence_job *job);
+void sequence_job_deinit(struct sequence_job *job);
+size_t sequence_job_memory(const struct sequence_job *job);
+/* Symbols are those of the table; at most SEQUENCE_ROW_MAX. */
+void sequence_job_prepare(struct sequence_job *job, struct sequence_encoder *encoder,
+			  const struct repeats *table, const uint32_t *symbols, size_t count);
+void sequence_job_run(struct sequence_job *job);
 
 void sequence_encoder_init(struct sequence_encoder *encoder);
 void sequence_encoder_deinit(struct sequence_encoder *encoder);
 size_t sequence_encoder_memory(const struct sequence_encoder *encoder);
-/* The bytes are valid until the next call. Symbols are those of the table; at most SEQUENCE_ROW_MAX. */
-void sequence_row_encode(struct sequence_encoder *encoder, const struct repeats *table,
-			 const uint32_t *symbols, size_t count, const uint8_t **ret,
-			 size_t *ret_size);
-/* Slots first to last of the table. */
+/* The bytes are valid until the next call. Slots first to last of the table. */
 void sequence_definitions_encode(struct sequence_encoder *encoder, const struct cycles *cycles,
 				 uint32_t first, uint32_t last, const uint8_t **ret,
 				 size_t *ret_size);

@@ -58,6 +58,7 @@ void paths_create(struct store *store, const struct paths_options *options, stru
 	paths->flow = (struct flow_space_options){
 		.levels = LEVELS_BELOW + (options->layers ? options->layers : LAYERS),
 		.max_cycle = options->max_cycle,
+		.threaded = true,
 		.cycles = { .memory = options->memory },
 	};
 	*ret = paths;
