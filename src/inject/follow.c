@@ -254,16 +254,18 @@ static void requests_serve(struct follow *follow, bool closed)
 	}
 }
 
-static void program_take(struct follow *follow, pid_t pid)
+/* False: it runs by itself, or was killed meanwhile; then its end is still to be seen, by us first. */
+static bool program_take(struct follow *follow, pid_t pid)
 {
 	enum program_obstacle obstacle = PROGRAM_OTHER;
 
 	if (!inject_take(follow->inject, pid, &obstacle)) {
 		follow->result.taken++;
-		return;
+		return true;
 	}
 	follow->result.native[obstacle]++;
 	log_debug("%s", err_text());
+	return false;
 }
 
 /* Whether the one with this id, of a held thread or of its process, has done something that ends the holding. */
@@ -271,15 +273,15 @@ static bool held_look(struct follow *follow, pid_t id)
 {
 	int status = 0;
 	enum remote_event event = remote_look(id, false, &status);
-	bool is_exec = event == REMOTE_STOPPED && status >> 16 == PTRACE_EVENT_EXEC;
+	bool is_exec = event == REMOTE_STOPPED && status >> 16 == PTRACE_EVENT_EXEC, taken = false;
 
 	if (event == REMOTE_STOPPED || (event == REMOTE_ENDED && id != follow->pid))
 		remote_see(id);
 	if (is_exec)
-		program_take(follow, id);
+		taken = program_take(follow, id);
 	else if (event == REMOTE_STOPPED)
 		remote_resume(id, status);
-	return is_exec || event == REMOTE_ENDED;
+	return taken || event == REMOTE_ENDED;
 }
 
 static void held_serve(struct follow *follow)
