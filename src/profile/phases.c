@@ -25,6 +25,7 @@
 #include "profile/phases.h"
 
 #include <assert.h>
+#include <emmintrin.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,10 +41,12 @@ enum {
 	SIGNATURE_BITS = 11,
 	HOT_BITS = 8,
 	HOT_PLACES = 1 << HOT_BITS,
+	LANES = 4, /* of vectors of 32 bits */
 };
 
 _Static_assert(PHASES_SIGNATURE == 1 << SIGNATURE_BITS, "a mark for each bit");
 _Static_assert(PHASES_DIMENSIONS <= 32, "a sign for each bit of a hash");
+_Static_assert(PHASES_DIMENSIONS % LANES == 0 && HEAT_KIND_COUNT % LANES == 0, "whole vectors");
 
 struct code_block {
 	uint32_t hash; /* of the key: its bits are signs */
@@ -57,12 +60,12 @@ struct code_run {
 };
 
 struct code_path {
+	_Alignas(64) float blocks[PHASES_DIMENSIONS];
+	float functions[PHASES_DIMENSIONS];
+	uint32_t heat[HEAT_KIND_COUNT];
 	uint32_t slot;
 	uint32_t mark_count; /* more than PATH_MARKS: not kept */
 	uint16_t marks[PATH_MARKS];
-	uint32_t heat[HEAT_KIND_COUNT];
-	float blocks[PHASES_DIMENSIONS];
-	float functions[PHASES_DIMENSIONS];
 };
 
 struct phases_code {
@@ -119,7 +122,7 @@ struct phases_code *phases_code_create(const struct layer_level *paths)
 	struct phases_code *code = mem_zalloc(sizeof(*code));
 
 	code->level = paths;
-	code->paths = mem_zalloc(PATHS * sizeof(*code->paths));
+	code->paths = mem_zalloc_aligned(PATHS * sizeof(*code->paths), 64);
 	return code;
 }
 
@@ -184,7 +187,7 @@ static struct walk walk_start(const struct phases_code *code, uint32_t slot)
 }
 
 /* NULL: that was the last. Runs that nobody has explained have no blocks. */
-static const struct code_block *walk_next(struct walk *walk)
+static inline const struct code_block *walk_next(struct walk *walk)
 {
 	const struct phases_code *code = walk->code;
 
@@ -207,10 +210,38 @@ static unsigned block_mark(const struct code_block *block)
 	return block->hash * 0x9e3779b1u >> (32 - SIGNATURE_BITS);
 }
 
+/* Adds the amount to or takes it from each dimension, as the bits of the hash say. */
 static void project(float *vector, uint32_t hash, float amount)
 {
-	for (unsigned i = 0; i < PHASES_DIMENSIONS; i++)
-		vector[i] += hash >> i & 1 ? amount : -amount;
+	const __m128i bits = _mm_set_epi32(8, 4, 2, 1);
+	const __m128 amounts = _mm_set1_ps(amount);
+
+	for (unsigned i = 0; i < PHASES_DIMENSIONS; i += LANES, hash >>= LANES) {
+		__m128i set = _mm_and_si128(_mm_set1_epi32((int)hash), bits);
+		__m128i signs = _mm_slli_epi32(_mm_cmpeq_epi32(set, bits), 31);
+		__m128 sum = _mm_load_ps(vector + i);
+
+		_mm_store_ps(vector + i,
+			     _mm_sub_ps(sum, _mm_xor_ps(amounts, _mm_castsi128_ps(signs))));
+	}
+}
+
+static void block_add(struct code_path *path, const struct code_block *block)
+{
+	float instructions = block->heat[HEAT_INSTRUCTIONS];
+
+	if (path->mark_count < PATH_MARKS)
+		path->marks[path->mark_count] = (uint16_t)block_mark(block);
+	path->mark_count++;
+	for (unsigned i = 0; i < HEAT_KIND_COUNT; i += LANES) {
+		__m128i sum = _mm_load_si128((__m128i *)(path->heat + i));
+		__m128i heat = _mm_loadl_epi64((const __m128i *)(block->heat + i));
+
+		_mm_store_si128((__m128i *)(path->heat + i),
+				_mm_add_epi32(sum, _mm_unpacklo_epi16(heat, _mm_setzero_si128())));
+	}
+	project(path->blocks, block->hash, instructions);
+	project(path->functions, block->function, instructions);
 }
 
 static void path_fill(const struct phases_code *code, struct code_path *path, uint32_t slot)
@@ -219,17 +250,8 @@ static void path_fill(const struct phases_code *code, struct code_path *path, ui
 	const struct code_block *block;
 
 	*path = (struct code_path){ .slot = slot };
-	while ((block = walk_next(&walk))) {
-		float instructions = block->heat[HEAT_INSTRUCTIONS];
-
-		if (path->mark_count < PATH_MARKS)
-			path->marks[path->mark_count] = (uint16_t)block_mark(block);
-		path->mark_count++;
-		for (unsigned i = 0; i < HEAT_KIND_COUNT; i++)
-			path->heat[i] += block->heat[i];
-		project(path->blocks, block->hash, instructions);
-		project(path->functions, block->function, instructions);
-	}
+	while ((block = walk_next(&walk)))
+		block_add(path, block);
 }
 
 static const struct code_path *path_get(struct phases_code *code, uint32_t slot)
@@ -319,16 +341,27 @@ static void hot_fold(struct phases *phases, uint32_t slot, uint64_t trips)
 	hot->instructions += instructions;
 }
 
+static void vector_fold(double *sums, const float *vector, double trips)
+{
+	const __m128d times = _mm_set1_pd(trips);
+
+	for (unsigned i = 0; i < PHASES_DIMENSIONS; i += LANES) {
+		__m128 floats = _mm_load_ps(vector + i);
+		__m128d low = _mm_mul_pd(_mm_cvtps_pd(floats), times);
+		__m128d high = _mm_mul_pd(_mm_cvtps_pd(_mm_movehl_ps(floats, floats)), times);
+
+		_mm_storeu_pd(sums + i, _mm_add_pd(_mm_loadu_pd(sums + i), low));
+		_mm_storeu_pd(sums + i + 2, _mm_add_pd(_mm_loadu_pd(sums + i + 2), high));
+	}
+}
+
 static void place_fold(struct phases *phases, const struct place *place)
 {
 	const struct code_path *path = path_get(phases->code, place->slot);
 	struct sums *open = &phases->open;
-	double trips = (double)place->trips;
 
-	for (unsigned i = 0; i < PHASES_DIMENSIONS; i++) {
-		open->blocks[i] += trips * path->blocks[i];
-		open->functions[i] += trips * path->functions[i];
-	}
+	vector_fold(open->blocks, path->blocks, (double)place->trips);
+	vector_fold(open->functions, path->functions, (double)place->trips);
 	for (unsigned i = 0; i < HEAT_KIND_COUNT; i++)
 		open->heat.of[i] += place->trips * path->heat[i];
 	marks_fold(phases, path);
@@ -405,17 +438,22 @@ static void intervals_halve(struct phases *phases)
 	phases->length *= 2;
 }
 
-/* The hottest of the places. */
-static void hot_take(struct phases_hot *places, struct phases_hot *ret)
+/* The hottest of the places, in order. */
+static void hot_take(const struct phases_hot *places, struct phases_hot *ret)
 {
-	size_t count = 0;
-
-	for (size_t i = 0; i < HOT_PLACES; i++)
-		if (places[i].path)
-			places[count++] = places[i];
-	qsort(places, count, sizeof(*places), hot_compare);
 	memset(ret, 0, PHASES_HOT * sizeof(*ret));
-	memcpy(ret, places, (count < PHASES_HOT ? count : PHASES_HOT) * sizeof(*ret));
+	for (size_t i = 0; i < HOT_PLACES; i++) {
+		size_t at = PHASES_HOT;
+
+		if (!places[i].path)
+			continue;
+		while (at > 0 && hot_compare(&places[i], &ret[at - 1]) < 0)
+			at--;
+		if (at == PHASES_HOT)
+			continue;
+		memmove(ret + at + 1, ret + at, (PHASES_HOT - 1 - at) * sizeof(*ret));
+		ret[at] = places[i];
+	}
 }
 
 static void interval_close(struct phases *phases)

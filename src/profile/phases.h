@@ -29,7 +29,7 @@
 #include "profile/layer.h"
 
 enum {
-	PHASES_INTERVAL = 1 << 14, /* instructions, at first */
+	PHASES_INTERVAL = 1 << 15, /* instructions, at first */
 	PHASES_INTERVALS = 1024,
 	PHASES_DIMENSIONS = 16, /* of projected vectors */
 	PHASES_SIGNATURE = 2048, /* bits of a working set */

@@ -4,8 +4,8 @@
  *
  *	phases_dump [-w] [-k] [-r] [-m MODULE[:FROM-TO]]... < FILE
  *
- *	-w	the threads of a process together, in the order in which they were drained
- *	-k	only what it costs: no detectors
+ *	-w	the threads of a process together, in the order in which they were drained; also says where each begins and ends
+ *	-k	only layers, without phases: to see what these cost
  *	-r	also the intervals: length, conditional branches and block vector of each
  *	-m	says at which instruction code of a file with MODULE in its name was executed first, last, or first in a range
  *		of offsets in the file
@@ -70,7 +70,7 @@ struct thread {
 	struct phases *phases;
 	uint64_t position;
 	uint64_t first[MARKS_MAX], last[MARKS_MAX];
-	bool ended;
+	uint64_t begin, end; /* instructions of the process */
 };
 
 static ARRAY(struct process *) processes;
@@ -291,7 +291,8 @@ static void thread_add(uint32_t number, const uint32_t *words)
 	thread->number = number;
 	thread->process = process_find(words[0]);
 	thread->layer = layer_create(thread->process->space);
-	thread->layer->sink = phases_sink;
+	thread->layer->sink = options.cost ? NULL : phases_sink;
+	thread->begin = thread->process->position;
 	if (!options.whole)
 		thread->phases = phases_create(thread->process->code, &(struct phases_options){});
 	thread->layer->sink_context = options.whole ? thread->process->phases : thread->phases;
@@ -319,7 +320,7 @@ static void runs_take(struct thread *thread, const uint32_t *runs, size_t count)
 	struct process *process = thread->process;
 	uint64_t start;
 
-	for (size_t i = 0; options.mark_count && i < count; i++) {
+	for (size_t i = 0; (options.mark_count || options.whole) && i < count; i++) {
 		if (runs[i] >= process->weights.count)
 			continue;
 		if (process->run_marks.items[runs[i]])
@@ -398,6 +399,20 @@ static void marks_print(const uint64_t *first, const uint64_t *last)
 	printf("]");
 }
 
+static void threads_print(const struct process *process)
+{
+	const char *between = "";
+
+	printf(",\"threads\":[");
+	array_each(&threads, thread)
+		if ((*thread)->process == process) {
+			printf("%s[%lu,%lu,%lu]", between, (*thread)->begin, (*thread)->end,
+			       (*thread)->position);
+			between = ",";
+		}
+	printf("]");
+}
+
 static void phases_print(const struct process *process, uint32_t thread, struct phases *phases,
 			 const uint64_t *first, const uint64_t *last)
 {
@@ -408,8 +423,7 @@ static void phases_print(const struct process *process, uint32_t thread, struct 
 	phases_finish(phases);
 	phases_intervals(phases, &count);
 	start = clock_cpu();
-	if (!options.cost)
-		phases_detect(phases, &(struct phases_detect_options){}, &result);
+	phases_detect(phases, &(struct phases_detect_options){}, &result);
 	start = clock_cpu() - start;
 	printf("{\"process\":%u,\"thread\":%u,\"instructions\":%lu,\"intervals\":%zu,"
 	       "\"memory\":%zu,\"collect_ms\":%lu,\"detect_ms\":%lu,",
@@ -419,6 +433,8 @@ static void phases_print(const struct process *process, uint32_t thread, struct 
 	if (options.rows)
 		rows_print(phases);
 	marks_print(first, last);
+	if (options.whole)
+		threads_print(process);
 	printf("}\n");
 	phases_result_deinit(&result);
 	phases_destroy(phases);
@@ -435,7 +451,7 @@ static void thread_end(struct thread *thread)
 			     thread->last);
 	thread->phases = NULL;
 	layer_destroy(thread->layer);
-	thread->ended = true;
+	thread->end = thread->process->position;
 }
 
 static void frame_apply(const struct raw_frame *frame, const void *bytes)
