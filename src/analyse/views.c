@@ -38,6 +38,13 @@ const struct view views[] = {
 	{ "paths", "the paths that a trace ran, hottest first, through all functions and libraries",
 	  NULL, NESTED_MIN_SHARE, true, .order = true, .takes = VIEW_TAKES_TOP,
 	  .run_trace = trace_paths },
+	{ "strata", "cycles of repeated paths, hottest first (--level N: of the layers above)",
+	  NULL, NESTED_MIN_SHARE, true, .order = true, .takes = VIEW_TAKES_TOP | VIEW_TAKES_LEVEL,
+	  .run_trace = trace_strata },
+	{ "layers", "cycles of each level: how many, and what was cut, broken or too rare to keep",
+	  NULL, .order = true, .run_trace = trace_layers },
+	{ "at", "what a trace did at --instruction N, --path N or --stratum N of a thread", NULL,
+	  .nested = true, .order = true, .takes = VIEW_TAKES_POSITION, .run_trace = trace_at },
 	{ "invariants", "hot places where nearly always the same value comes by", view_invariants,
 	  .values = true,
 	  .takes = VIEW_TAKES_BY_CALLER | VIEW_TAKES_ITEM | VIEW_TAKES_INVARIANCE | VIEW_TAKES_TOP,
@@ -141,6 +148,9 @@ static int takes_check(const struct view *view, const struct view_request *reque
 		{ "item", VIEW_TAKES_ITEM, request->items.count },
 		{ "min-invariance", VIEW_TAKES_INVARIANCE, request->min_invariance > 0 },
 		{ "top", VIEW_TAKES_TOP, request->top },
+		{ "level", VIEW_TAKES_LEVEL, request->level },
+		{ request->has_position ? sequence_unit_text(request->unit) : "instruction",
+		  VIEW_TAKES_POSITION, request->has_position },
 	};
 
 	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)

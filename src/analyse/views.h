@@ -8,6 +8,7 @@
 #include "analyse/filter.h"
 #include "analyse/instruction.h"
 #include "analyse/table.h"
+#include "profile/sequence.h"
 #include "store/profile.h"
 
 struct view_request {
@@ -22,6 +23,10 @@ struct view_request {
 	struct filter_patterns items; /* views of values: which items; none: the view's own choice */
 	double min_invariance; /* share of the most common value; below 0: the view's own default */
 	size_t top; /* values shown at each place in text; 0: 3 */
+	unsigned level; /* strata: of the cycles; 0: 1 */
+	bool has_position; /* at: unit and position are given */
+	enum sequence_unit unit;
+	uint64_t position;
 	struct code_source code; /* views of values: where to get code from */
 };
 
@@ -32,6 +37,8 @@ enum view_option_set {
 	VIEW_TAKES_ITEM = 4,
 	VIEW_TAKES_INVARIANCE = 8,
 	VIEW_TAKES_TOP = 16,
+	VIEW_TAKES_LEVEL = 32,
+	VIEW_TAKES_POSITION = 64,
 };
 
 struct view {
@@ -103,6 +110,11 @@ int trace_threads(const struct profile *profile, const struct view_request *requ
 		  struct table **ret);
 int trace_paths(const struct profile *profile, const struct view_request *request,
 		struct table **ret);
+int trace_strata(const struct profile *profile, const struct view_request *request,
+		 struct table **ret);
+int trace_layers(const struct profile *profile, const struct view_request *request,
+		 struct table **ret);
+int trace_at(const struct profile *profile, const struct view_request *request, struct table **ret);
 int trace_coverage(const struct profile *profile, const struct view_request *request,
 		   struct table **ret);
 

@@ -63,6 +63,7 @@ static void losses_say(const struct drain_totals *totals)
 static void result_say(const struct recording_request *request, const struct session_result *result)
 {
 	bool marks = request->tool == ENGINE_TOOL_COVERAGE;
+	bool paths = request->tool == ENGINE_TOOL_PATHS;
 	bool usual = !strcmp(request->output, "assay.db");
 
 	losses_say(&result->totals);
@@ -73,7 +74,10 @@ static void result_say(const struct recording_request *request, const struct ses
 			 (unsigned long long)result->instructions,
 			 (unsigned long long)result->blocks);
 	log_info("profile: %s; see it with 'assay report%s%s%s'", request->output,
-		 marks ? " coverage" : "", usual ? "" : " -i ", usual ? "" : request->output);
+		 marks	 ? " coverage"
+		 : paths ? " paths"
+			 : "",
+		 usual ? "" : " -i ", usual ? "" : request->output);
 }
 
 int recording_finish(const struct recording_request *request, struct session *session)

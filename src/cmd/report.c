@@ -9,8 +9,15 @@
 #include "cmd/cmd.h"
 #include "cmd/view_code.h"
 #include "cmd/view_options.h"
+#include "profile/layer.h"
 
-enum { OPTION_BOTTOM_UP = VIEW_OWN, OPTION_BY_CALLSITE, OPTION_BY_CALLER };
+enum {
+	OPTION_BOTTOM_UP = VIEW_OWN,
+	OPTION_BY_CALLSITE,
+	OPTION_BY_CALLER,
+	OPTION_LEVEL,
+	OPTION_UNIT
+};
 
 static const struct option long_options[] = {
 	VIEW_FILE_OPTIONS,
@@ -24,6 +31,10 @@ static const struct option long_options[] = {
 	{ "item", required_argument, NULL, VIEW_ITEM },
 	{ "min-invariance", required_argument, NULL, VIEW_MIN_INVARIANCE },
 	{ "top", required_argument, NULL, VIEW_TOP },
+	{ "level", required_argument, NULL, OPTION_LEVEL },
+	{ "instruction", required_argument, NULL, OPTION_UNIT + SEQUENCE_INSTRUCTION },
+	{ "path", required_argument, NULL, OPTION_UNIT + SEQUENCE_PATH },
+	{ "stratum", required_argument, NULL, OPTION_UNIT + SEQUENCE_STRATUM },
 	{},
 };
 
@@ -43,6 +54,9 @@ static void usage_print(void)
 	      "      --min-invariance S\n"
 	      "                       share of the most common value: 0.5 in invariants,\n"
 	      "                       0.9 in blocks unless given\n"
+	      "      --level N        strata: cycles of this level; 2 are those of strata (1)\n"
+	      "      --instruction N, --path N, --stratum N\n"
+	      "                       at: the point, counted from 0 in each thread\n"
 	      "      --top N          values shown at each place (3); paths: lines of each "
 	      "(12)\n" VIEW_FILTER_HELP VIEW_SHOW_HELP VIEW_FILE_HELP
 	      "\nEvery percentage is of the samples seen, "
@@ -69,13 +83,41 @@ static int view_choose(int argc, char **argv, const struct view **ret)
 	return -EINVAL;
 }
 
+static int level_take(struct view_request *request, int64_t number)
+{
+	if (!number)
+		return err_set(-EINVAL, "--level 0: these are the paths; see the view paths");
+	request->level = number < LAYER_LEVELS_MAX ? (unsigned)number : LAYER_LEVELS_MAX;
+	return 0;
+}
+
+/* Options with a number; others are left to the caller. */
+static int number_take(struct view_request *request, int option)
+{
+	enum sequence_unit unit = (enum sequence_unit)(option - OPTION_UNIT);
+	const char *name;
+	int64_t number;
+	int err;
+
+	if (option < OPTION_LEVEL)
+		return 0;
+	name = option == OPTION_LEVEL ? "level" : sequence_unit_text(unit);
+	err = view_number_parse(name, optarg, &number);
+	if (err || option == OPTION_LEVEL)
+		return err ? err : level_take(request, number);
+	request->has_position = true;
+	request->unit = unit;
+	request->position = (uint64_t)number;
+	return 0;
+}
+
 static int options_parse(struct view_options *options, int argc, char **argv)
 {
 	struct view_request *request = &options->request;
 	int option;
 
 	while ((option = view_options_next(options, argc, argv, long_options)) != -1) {
-		if (option == '?')
+		if (option == '?' || number_take(request, option))
 			return -EINVAL;
 		request->bottom_up |= option == OPTION_BOTTOM_UP;
 		request->by_callsite |= option == OPTION_BY_CALLSITE;

@@ -16,6 +16,7 @@
 #include "cmd/recording.h"
 #include "inject/attach.h"
 #include "inject/follow.h"
+#include "profile/layer.h"
 
 enum {
 	OPTION_TOOL = 256,
@@ -24,11 +25,21 @@ enum {
 	OPTION_CACHE_SIZE,
 	OPTION_RAW, /* for tests: not in the help */
 	OPTION_DURATION,
+	OPTION_LAYERS,
+	OPTION_MAX_CYCLE,
+	OPTION_MEMORY,
 	EXIT_NOT_FOUND = 127,
 	EXIT_NOT_RUN = 126
 };
 
-enum { CACHE_KB_MIN = 512, CACHE_KB_MAX = 4 << 20 };
+enum {
+	CACHE_KB_MIN = 512,
+	CACHE_KB_MAX = 4 << 20,
+	LAYERS_MAX = LAYER_LEVELS_MAX - 2, /* above paths and strata */
+	CYCLE_MIN = 2,
+	MEMORY_MB_MIN = 1,
+	MEMORY_MB_MAX = 64 << 10,
+};
 
 static const char trace_usage[] =
 	"usage: assay trace [options] [--] COMMAND [ARGUMENT...]\n"
@@ -40,10 +51,13 @@ static const char trace_usage[] =
 	"\n"
 	"  -p, --pid PID       the process to take\n"
 	"      --duration S    gives it back after S seconds\n"
-	"      --tool TOOL     what to do on the way (none):\n"
+	"      --tool TOOL     what to do on the way (paths):\n"
 #define X(name, text, help) "                        " text ": " help "\n"
 	ENGINE_TOOLS(X)
 #undef X
+		"      --layers N      paths: layers of cycles above strata (2)\n"
+		"      --max-cycle N   paths: cycles of more than N symbols are cut (4096)\n"
+		"      --memory MB     paths: for the cycles of a process (64)\n"
 		"      --no-children   programs that the command executes run by themselves\n"
 		"      --summary FILE  what ran outside the engine, and why, as JSON\n"
 		"      --cache-size KB translated code that a process keeps (262144)\n"
@@ -58,6 +72,9 @@ static const struct option long_options[] = {
 	{ "no-children", no_argument, NULL, OPTION_NO_CHILDREN },
 	{ "pid", required_argument, NULL, 'p' },
 	{ "duration", required_argument, NULL, OPTION_DURATION },
+	{ "layers", required_argument, NULL, OPTION_LAYERS },
+	{ "max-cycle", required_argument, NULL, OPTION_MAX_CYCLE },
+	{ "memory", required_argument, NULL, OPTION_MEMORY },
 	{ "summary", required_argument, NULL, OPTION_SUMMARY },
 	{ "cache-size", required_argument, NULL, OPTION_CACHE_SIZE },
 	{ "output", required_argument, NULL, 'o' },
@@ -76,6 +93,7 @@ struct request {
 	pid_t pid; /* 0: a command */
 	uint64_t duration; /* nanoseconds; 0: no end */
 	bool help;
+	const char *paths_option; /* only of the tool paths; NULL: none given */
 };
 
 static int tool_parse(const char *text, enum engine_tool *ret)
@@ -95,18 +113,53 @@ static int tool_parse(const char *text, enum engine_tool *ret)
 	return err_set(-EINVAL, "--tool: there is no tool '%s'; see 'assay help trace'", text);
 }
 
-static int cache_size_parse(const char *text, uint64_t *ret)
+static int number_parse(const char *option, const char *text, int low, int high, uint64_t *ret)
 {
 	char *end;
 	unsigned long long value;
 
 	errno = 0;
 	value = strtoull(text, &end, 10);
-	if (errno || end == text || *end || value < CACHE_KB_MIN || value > CACHE_KB_MAX)
-		return err_set(-EINVAL, "--cache-size: '%s' is not a number from %d to %d", text,
-			       CACHE_KB_MIN, CACHE_KB_MAX);
-	*ret = value << 10;
+	if (errno || end == text || *end || value < (unsigned)low || value > (unsigned)high)
+		return err_set(-EINVAL, "--%s: '%s' is not a number from %d to %d", option, text,
+			       low, high);
+	*ret = value;
 	return 0;
+}
+
+static int cache_size_parse(const char *text, uint64_t *ret)
+{
+	int err = number_parse("cache-size", text, CACHE_KB_MIN, CACHE_KB_MAX, ret);
+
+	*ret <<= err ? 0 : 10;
+	return err;
+}
+
+/* 1: not an option of the tool paths. */
+static int paths_option_take(struct request *request, int option, const char *text)
+{
+	struct paths_options *paths = &request->recording.paths;
+	uint64_t number = 0;
+	int err;
+
+	switch (option) {
+	case OPTION_LAYERS:
+		request->paths_option = "layers";
+		err = number_parse("layers", text, 1, LAYERS_MAX, &number);
+		paths->layers = (unsigned)number;
+		return err;
+	case OPTION_MAX_CYCLE:
+		request->paths_option = "max-cycle";
+		err = number_parse("max-cycle", text, CYCLE_MIN, LAYER_MAX_CYCLE_MAX, &number);
+		paths->max_cycle = (uint32_t)number;
+		return err;
+	case OPTION_MEMORY:
+		request->paths_option = "memory";
+		err = number_parse("memory", text, MEMORY_MB_MIN, MEMORY_MB_MAX, &number);
+		paths->memory = number << 20;
+		return err;
+	}
+	return 1;
 }
 
 static int pid_parse(const char *text, pid_t *ret)
@@ -133,6 +186,10 @@ static int duration_parse(const char *text, uint64_t *ret)
 
 static int option_take(struct request *request, int option, const char *text)
 {
+	int err = paths_option_take(request, option, text);
+
+	if (err <= 0)
+		return err;
 	switch (option) {
 	case OPTION_TOOL:
 		return tool_parse(text, &request->recording.tool);
@@ -185,6 +242,8 @@ static int request_parse(struct request *request, int argc, char **argv)
 		return err_set(-EINVAL, "-p and a command: only one of them can be traced");
 	if (!request->pid && request->duration)
 		return err_set(-EINVAL, "--duration is for -p: a command runs to its end");
+	if (request->paths_option && request->recording.tool != ENGINE_TOOL_PATHS)
+		return err_set(-EINVAL, "--%s is for --tool paths", request->paths_option);
 	if (!request->pid && optind == argc)
 		return err_set(-EINVAL, "nothing to run: give a command, or a process with -p");
 	request->recording.command = argv + optind;
@@ -357,7 +416,7 @@ int cmd_trace(int argc, char **argv)
 {
 	AUTO(inject_destroy_auto) struct inject *inject = NULL;
 	AUTO(session_destroy_auto) struct session *session = NULL;
-	struct request request = { .recording = { .tool = ENGINE_TOOL_NONE,
+	struct request request = { .recording = { .tool = ENGINE_TOOL_PATHS,
 						  .output = "assay.db" } };
 	int err = request_parse(&request, argc, argv);
 

@@ -23,7 +23,7 @@ void view_options_deinit(struct view_options *options)
 	array_deinit(&options->owned);
 }
 
-static int number_parse(const char *option, const char *text, int64_t *ret)
+int view_number_parse(const char *option, const char *text, int64_t *ret)
 {
 	char *end;
 
@@ -37,7 +37,7 @@ static int number_parse(const char *option, const char *text, int64_t *ret)
 static int size_parse(const char *option, const char *text, size_t *ret)
 {
 	int64_t number;
-	int err = number_parse(option, text, &number);
+	int err = view_number_parse(option, text, &number);
 
 	if (!err && !number)
 		err = err_set(-EINVAL, "--%s takes a number from 1 on", option);
@@ -53,7 +53,7 @@ static int numbers_parse(const char *option, const char *text, struct filter_num
 	int64_t number;
 
 	while ((item = strsep(&rest, ","))) {
-		int err = number_parse(option, item, &number);
+		int err = view_number_parse(option, item, &number);
 
 		if (err)
 			return err;

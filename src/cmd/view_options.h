@@ -108,6 +108,8 @@ void view_options_deinit(struct view_options *options);
  */
 int view_options_next(struct view_options *options, int argc, char **argv,
 		      const struct option *long_options);
+/* A whole number, 0 or more. */
+int view_number_parse(const char *option, const char *text, int64_t *ret);
 /* Prints the sentence that was set and where to find help; returns EXIT_USAGE. */
 int view_usage_error(const char *command);
 /* Prints the sentence that was set; returns EXIT_FAILED. */

@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "ingest/symbolise.h"
+#include "profile/layer.h"
 #include "trace/book.h"
 #include "trace/parts.h"
 #include "trace/raw.h"
@@ -57,6 +58,10 @@ static int meta_store(struct store *store, const struct session_options *options
 		err = store_meta_set(store, texts[i].key, texts[i].value);
 	err = err ? err : store_meta_set_u64(store, "started", clock_wall());
 	err = err ? err : store_meta_set_u64(store, "started_monotonic", clock_monotonic());
+	if (!err && options->paths)
+		err = store_meta_set_u64(store, "max_cycle",
+					 options->paths->max_cycle ? options->paths->max_cycle
+								   : LAYER_MAX_CYCLE);
 	strbuf_deinit(&command);
 	return err ? err : store_commit(store);
 }

@@ -27,7 +27,7 @@ NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 def attach(pid, *options, code=0, prefix=()):
     """For a moment."""
-    run = subprocess.run([*prefix, lib.ASSAY, "trace", "-q", "-p", str(pid), "--duration", "0.03", *options],
+    run = subprocess.run([*prefix, lib.ASSAY, "trace", "-q", "--tool", "none", "-p", str(pid), "--duration", "0.03", *options],
                          capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
     assert run.returncode == code, (run.returncode, run.stderr)
     return run.stderr
@@ -55,7 +55,7 @@ class Attached:
 
     def __init__(self, pid, *options):
         self.pid = pid
-        self.process = subprocess.Popen([lib.ASSAY, "trace", "-p", str(pid), *options], stdin=subprocess.DEVNULL,
+        self.process = subprocess.Popen([lib.ASSAY, "trace", "--tool", "none", "-p", str(pid), *options], stdin=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, text=True)
 
     def __enter__(self):
@@ -158,7 +158,7 @@ class Same(unittest.TestCase):
             time.sleep(0.1)
             count = 0
             while process.poll() is None and count < cycles:
-                run = subprocess.run([lib.ASSAY, "trace", "-q", "-p", str(process.pid), "--duration", "0.05"],
+                run = subprocess.run([lib.ASSAY, "trace", "-q", "--tool", "none", "-p", str(process.pid), "--duration", "0.05"],
                                      capture_output=True, text=True, timeout=60)
                 if process.poll() is None:
                     self.assertEqual((run.returncode, run.stderr), (0, ""))
@@ -200,7 +200,7 @@ class Same(unittest.TestCase):
                 stream = client.makefile("rb")
                 value = 0
                 for _ in range(CYCLES):
-                    with subprocess.Popen([lib.ASSAY, "trace", "-q", "-p", str(server.pid), "--duration",
+                    with subprocess.Popen([lib.ASSAY, "trace", "-q", "--tool", "none", "-p", str(server.pid), "--duration",
                                            "0.05"]) as host:
                         while host.poll() is None:
                             client.sendall(b"INCR x\r\n" * 100)

@@ -50,7 +50,7 @@ def native(*command):
 def traced(*command, options=()):
     """The finished process, the totals of the summary, and its rows."""
     path = lib.scratch("summary.json")
-    run = subprocess.run([lib.ASSAY, "trace", "-q", "--summary", path, *options, "--", *command],
+    run = subprocess.run([lib.ASSAY, "trace", "-q", "--tool", "none", "--summary", path, *options, "--", *command],
                          stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)
     with open(path) as file:
         summary = json.load(file)

@@ -7,8 +7,8 @@ compared with it; paths are counted again by the reference implementation, from 
 """
 
 import array
+import bisect
 import collections
-import json
 import os
 import struct
 import subprocess
@@ -16,7 +16,7 @@ import sys
 import unittest
 
 import lib
-from trace_counts import FIXED, SECONDS, Trace
+from trace_counts import SECONDS, Trace
 
 sys.path.insert(0, os.path.join(lib.ROOT, "tests"))
 import layers_reference  # noqa: E402
@@ -84,7 +84,7 @@ def exported(path, *options):
 
 
 class Order(unittest.TestCase):
-    def recorded(self, *command, stdin=None):
+    def recorded(self, *command):
         raw = lib.scratch("order.raw")
         trace = Trace("paths", *command, options=("--raw", raw))
         return trace, Raw(raw)
@@ -147,6 +147,62 @@ class Order(unittest.TestCase):
         ours = trace.rows("select level, symbols, cycles, repeats from layer order by level")
         lines = [line.split() for line in layers_reference.report(runs, 4, MAX_CYCLE) if line.startswith("level")]
         self.assertEqual(ours, [(int(w[1]), int(w[3]), int(w[5]), int(w[7])) for w in lines])
+        self.layers_check(trace)
+        self.places_check(trace, raw, runs)
+
+    def layers_check(self, trace):
+        """Of each level, the cycles that are kept and those that are too rare are all there are."""
+        report = trace.report("layers")
+        for row in report["rows"]:
+            self.assertEqual(row["kept_trips"] + row["rare_trips"], row["cycles"], row)
+            self.assertEqual(row["kept_instructions"] + row["rare_instructions"], report["totals"]["kept"], row)
+        strata = [row for row in trace.report("strata", "--min-share", "0")["rows"] if row["step"] == 0]
+        self.assertEqual(sum(row["trips"] for row in strata), report["rows"][1]["kept_trips"])
+        paths = {row["path"]: row["weight"] for row in trace.report("paths", "--min-share", "0")["rows"]}
+        holds = collections.Counter()
+        for row in trace.report("strata", "--min-share", "0")["rows"]:
+            holds[row["number"]] += paths[row["symbol_number"]] * row["symbol_trips"]
+        self.assertEqual({row["number"]: row["weight"] for row in strata}, dict(holds))
+
+    def here(self, trace, unit, number):
+        """The first instruction of the block that ran at the point, and the block."""
+        rows = trace.report("at", f"--{unit}", str(number))["rows"]
+        (row,) = [row for row in rows if row["here"] and row["kind"] == "block"]
+        return row["instruction"], row["block"]
+
+    def places_check(self, trace, raw, runs):
+        """The same places by the numbers of instructions, paths and strata, counted in the raw stream."""
+        (blocks,) = exported(trace.path).values()
+        sizes = dict(trace.rows("select id, instructions from block"))
+        (pieces_of,) = raw.tables.values()
+        begins = [0]
+        for block in blocks:
+            begins.append(begins[-1] + sizes[block])
+        for number in (0, 1, begins[-1] // 3, begins[-1] // 2, begins[-1] - 1):
+            index = bisect.bisect_right(begins, number) - 1
+            self.assertEqual(self.here(trace, "instruction", number), (begins[index], blocks[index]))
+        paths = list(layers_reference.cycles(runs, MAX_CYCLE))
+        starts = self.starts(paths, lambda path: sum(len(pieces_of[run]) for run in path))
+        for number in (0, 1, len(paths) // 2, len(paths) - 1):
+            self.assertEqual(self.here(trace, "path", number), (begins[starts[number]], blocks[starts[number]]))
+        repeats = list(layers_reference.repeats(iter(paths), {}))
+        strata = list(layers_reference.cycles(repeats, MAX_CYCLE))
+        firsts = self.starts(strata, lambda stratum: sum(trips for _, trips in stratum))
+        for number in (0, 1, len(strata) // 2, len(strata) - 1):
+            at = starts[firsts[number]]
+            self.assertEqual(self.here(trace, "stratum", number), (begins[at], blocks[at]))
+        run = subprocess.run([lib.ASSAY, "report", "at", "--path", str(len(paths)), "-i", trace.path], capture_output=True,
+                             text=True, check=False)
+        self.assertEqual(run.returncode, 2)
+        self.assertIn(f"had {len(paths)}", run.stderr)
+
+    @staticmethod
+    def starts(items, size):
+        at, starts = 0, []
+        for item in items:
+            starts.append(at)
+            at += size(item)
+        return starts
 
     def test_python3(self):
         self.program_check(lib.PYTHON, "-I", "-S", "-c", "print(sum(i % 7 for i in range(9999)))")

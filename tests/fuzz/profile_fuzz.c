@@ -25,6 +25,7 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { STACKS = 40, PATCH_SIZE = 4, RUNS = 3, STEPS = 3000, SEED = 77 };
+enum { DECODED = 8 }; /* decoding needs models of many megabytes: not for each input */
 
 static char path[64];
 static uint8_t *good, *bad;
@@ -357,7 +358,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		damaged_write(data, size);
 	if (profile_load_flow(path, &profile) == 0) {
 		profile_check(profile);
-		order_check_all(profile);
+		if (size && data[size - 1] % DECODED == 0)
+			order_check_all(profile);
 	}
 	profile_destroy(profile);
 	return 0;

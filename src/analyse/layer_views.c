@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * What paths repeat in: strata, which are cycles of repeated paths, and the layers above, cycles of what is below them.
+ *
+ * Cycles are kept by process, and only those that were run more than once. The others are counted: the view of layers has both, with
+ * what was cut because it was too long and what was broken because memory was full.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "analyse/order.h"
+#include "analyse/steps.h"
+#include "analyse/views.h"
+#include "base/err.h"
+
+enum { SYMBOLS_SHOWN = 12, LEVELS = 64, STRATA = 1 };
+
+/* One symbol of a cycle: what is below, and how often in a row. */
+struct symbol {
+	uint64_t number, trips;
+};
+
+struct symbols {
+	ARRAY(struct symbol) items;
+};
+
+static bool varint_get(const uint8_t **at, const uint8_t *end, uint64_t *ret)
+{
+	uint64_t value = 0;
+
+	for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
+		uint8_t byte = *(*at)++;
+
+		value |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte < 0x80) {
+			*ret = value;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int symbols_read(const struct profile_cycle *cycle, struct symbols *ret)
+{
+	const uint8_t *at = cycle->symbols, *end = at + cycle->size;
+	struct symbol symbol;
+	bool good = at != NULL;
+
+	ret->items.count = 0;
+	while (good && at < end) {
+		good = varint_get(&at, end, &symbol.number) && varint_get(&at, end, &symbol.trips);
+		if (good)
+			*array_push(&ret->items) = symbol;
+	}
+	if (good && ret->items.count == cycle->length && cycle->length)
+		return 0;
+	return err_set(-EBADMSG,
+		       "cycle %" PRIu64
+		       " of level %u is not what it says it is: the profile is damaged",
+		       cycle->number, cycle->level);
+}
+
+/* How many threads of a process that did something are selected, and how many there are. */
+static size_t threads_count(const struct profile *profile, const struct filter *filter,
+			    uint32_t process, size_t *ret_all)
+{
+	size_t selected = 0;
+
+	*ret_all = 0;
+	for (uint32_t i = 1; i < profile->thread_count; i++) {
+		if (profile->threads[i].process != process ||
+		    !order_thread_end(profile, i).units[SEQUENCE_RUN])
+			continue;
+		++*ret_all;
+		selected += filter_thread(filter, profile, i);
+	}
+	return selected;
+}
+
+/* --- Cycles of a level ------------------------------------------------------------------------------ */
+
+struct strata {
+	const struct profile *profile;
+	const struct view_request *request;
+	struct table *table;
+	unsigned level;
+	struct order_code *codes; /* by process; those that are selected */
+	bool *loaded; /* by process */
+	size_t processes;
+	ARRAY(const struct profile_cycle *) items;
+};
+
+static void strata_deinit(struct strata *strata)
+{
+	for (size_t i = 0; strata->loaded && i < strata->profile->process_count; i++)
+		if (strata->loaded[i])
+			order_code_deinit(&strata->codes[i]);
+	free(strata->codes);
+	free(strata->loaded);
+	array_deinit(&strata->items);
+}
+
+static int processes_load(struct strata *strata)
+{
+	const struct profile *profile = strata->profile;
+	int err = 0;
+
+	strata->codes = mem_zalloc(profile->process_count * sizeof(*strata->codes));
+	strata->loaded = mem_zalloc(profile->process_count);
+	for (uint32_t i = 1; i < profile->process_count && !err; i++) {
+		size_t all, some = threads_count(profile, &strata->request->filter, i, &all);
+
+		if (!some)
+			continue;
+		if (some < all)
+			return err_set(
+				-EINVAL,
+				"cycles are kept by process, and the filter chooses only %zu of "
+				"the %zu threads of process %u; the view paths tells them apart",
+				some, all, profile->processes[i].pid);
+		strata->loaded[i] = true;
+		strata->processes++;
+		err = order_code_init(&strata->codes[i], profile, i);
+	}
+	return err;
+}
+
+static uint64_t cycle_value(const struct profile_cycle *cycle)
+{
+	return cycle->trips * cycle->weight;
+}
+
+static int cycle_order(const void *left, const void *right)
+{
+	const struct profile_cycle *a = *(const struct profile_cycle *const *)left;
+	const struct profile_cycle *b = *(const struct profile_cycle *const *)right;
+
+	if (cycle_value(a) != cycle_value(b))
+		return cycle_value(a) < cycle_value(b) ? 1 : -1;
+	return (a > b) - (a < b);
+}
+
+/* NULL: it was run only once, and is not kept. */
+static const struct profile_cycle *cycle_find(const struct profile *profile, uint32_t process,
+					      unsigned level, uint64_t number)
+{
+	size_t first = 0, end = profile->cycle_count;
+
+	while (first < end) {
+		size_t middle = first + (end - first) / 2;
+		const struct profile_cycle *row = &profile->cycles[middle];
+
+		if (row->process < process ||
+		    (row->process == process &&
+		     (row->level < level || (row->level == level && row->number < number))))
+			first = middle + 1;
+		else
+			end = middle;
+	}
+	if (first == profile->cycle_count || profile->cycles[first].process != process ||
+	    profile->cycles[first].level != level || profile->cycles[first].number != number)
+		return NULL;
+	return &profile->cycles[first];
+}
+
+/* The path that something begins with; 0: not known. */
+static uint64_t first_path(const struct profile *profile, uint32_t process, unsigned level,
+			   uint64_t number)
+{
+	struct symbols symbols = {};
+
+	for (; level && number; level--) {
+		const struct profile_cycle *cycle = cycle_find(profile, process, level, number);
+
+		number = cycle && !symbols_read(cycle, &symbols) ? symbols.items.items[0].number
+								 : 0;
+	}
+	array_deinit(&symbols.items);
+	return number;
+}
+
+enum {
+	S_AT,
+	S_PART,
+	S_ALL,
+	S_OFTEN,
+	S_EACH,
+	S_PROCESS,
+	S_SYMBOL,
+	S_SYMBOL_TRIPS,
+	S_WHERE,
+	S_NUMBER = S_WHERE + STEP_COLUMNS,
+	S_LEVEL,
+	S_SHARE,
+	S_INSTRUCTIONS,
+	S_TRIPS,
+	S_REPEATS,
+	S_WEIGHT,
+	S_LENGTH,
+	S_PID,
+	S_STEP,
+	S_COLUMNS
+};
+
+static const struct column stratum_columns[] = {
+	[S_AT] = { "at", "Cycle", COLUMN_INTEGER, COLUMN_PEOPLE },
+	[S_PART] = { "part", "Share", COLUMN_SHARE, COLUMN_PEOPLE },
+	[S_ALL] = { "all", "Instructions", COLUMN_COUNT, COLUMN_PEOPLE },
+	[S_OFTEN] = { "often", "Trips", COLUMN_COUNT, COLUMN_PEOPLE },
+	[S_EACH] = { "each", "Each", COLUMN_COUNT, COLUMN_PEOPLE },
+	[S_PROCESS] = { "process", "PID", COLUMN_INTEGER, COLUMN_PEOPLE, .optional = true },
+	[S_SYMBOL] = { "symbol_number", "Holds", COLUMN_INTEGER },
+	[S_SYMBOL_TRIPS] = { "symbol_trips", "Times", COLUMN_COUNT },
+	[S_WHERE] = STEP_COLUMN_LIST,
+	[S_NUMBER] = { "number", "", COLUMN_INTEGER, COLUMN_DATA },
+	[S_LEVEL] = { "level", "", COLUMN_INTEGER, COLUMN_DATA },
+	[S_SHARE] = { "share", "", COLUMN_SHARE, COLUMN_DATA },
+	[S_INSTRUCTIONS] = { "instructions", "", COLUMN_COUNT, COLUMN_DATA },
+	[S_TRIPS] = { "trips", "", COLUMN_COUNT, COLUMN_DATA },
+	[S_REPEATS] = { "repeats", "", COLUMN_COUNT, COLUMN_DATA },
+	[S_WEIGHT] = { "weight", "", COLUMN_COUNT, COLUMN_DATA },
+	[S_LENGTH] = { "length", "", COLUMN_COUNT, COLUMN_DATA },
+	[S_PID] = { "pid", "", COLUMN_INTEGER, COLUMN_DATA },
+	[S_STEP] = { "step", "", COLUMN_INTEGER, COLUMN_DATA },
+};
+
+static void cycle_fill(const struct strata *strata, const struct profile_cycle *cycle,
+		       struct cell *row)
+{
+	row[S_NUMBER] = cell_integer((int64_t)cycle->number);
+	row[S_LEVEL] = cell_integer(cycle->level);
+	row[S_SHARE] = cell_real(share_of(cycle_value(cycle), strata->table->totals.seen));
+	row[S_INSTRUCTIONS] = cell_number(cycle_value(cycle));
+	row[S_TRIPS] = cell_number(cycle->trips);
+	row[S_REPEATS] = cell_number(cycle->repeats);
+	row[S_WEIGHT] = cell_number(cycle->weight);
+	row[S_LENGTH] = cell_number(cycle->length);
+	row[S_PID] = cell_integer(strata->profile->processes[cycle->process].pid);
+}
+
+static void cycle_head_fill(const struct strata *strata, struct cell *row)
+{
+	row[S_AT] = row[S_NUMBER];
+	row[S_PART] = row[S_SHARE];
+	row[S_ALL] = row[S_INSTRUCTIONS];
+	row[S_OFTEN] = row[S_TRIPS];
+	row[S_EACH] = row[S_WEIGHT];
+	if (strata->processes > 1)
+		row[S_PROCESS] = row[S_PID];
+}
+
+/* Where the first path of a symbol begins. */
+static void symbol_fill(const struct strata *strata, const struct profile_cycle *cycle,
+			const struct symbol *symbol, struct cell *row)
+{
+	const struct order_code *code = &strata->codes[cycle->process];
+	uint64_t path =
+		first_path(strata->profile, cycle->process, cycle->level - 1, symbol->number);
+	struct order_blocks blocks = {};
+	struct steps steps = {};
+
+	row[S_SYMBOL] = cell_integer((int64_t)symbol->number);
+	row[S_SYMBOL_TRIPS] = cell_number(symbol->trips);
+	if (path && !order_path_blocks(code, path, &blocks))
+		steps_make(strata->profile, &blocks, &steps);
+	if (steps.items.count)
+		step_fill(strata->table, strata->profile, &steps.items.items[0], &row[S_WHERE]);
+	array_deinit(&blocks.items);
+	array_deinit(&steps.items);
+}
+
+static int cycle_rows_add(struct strata *strata, const struct profile_cycle *cycle)
+{
+	size_t shown = strata->request->top ? strata->request->top : SYMBOLS_SHOWN;
+	struct symbols symbols = {};
+	int err = symbols_read(cycle, &symbols);
+
+	if (!strata->request->people || symbols.items.count <= shown + 1)
+		shown = symbols.items.count;
+	for (size_t i = 0; i < shown && !err; i++) {
+		struct cell *row = table_row_add(strata->table);
+
+		cycle_fill(strata, cycle, row);
+		if (!i)
+			cycle_head_fill(strata, row);
+		row[S_STEP] = cell_integer((int64_t)i);
+		symbol_fill(strata, cycle, &symbols.items.items[i], row);
+	}
+	if (shown < symbols.items.count && !err)
+		table_row_add(strata->table)[S_WHERE] = cell_text(
+			table_own(strata->table,
+				  mem_printf("... and %zu more", symbols.items.count - shown)));
+	array_deinit(&symbols.items);
+	return err;
+}
+
+static int cycles_show(struct strata *strata)
+{
+	const struct view_request *request = strata->request;
+	struct table *table = strata->table;
+	size_t shown = 0;
+	int err = 0;
+
+	if (strata->items.count)
+		qsort(strata->items.items, strata->items.count, sizeof(*strata->items.items),
+		      cycle_order);
+	for (size_t i = 0; i < strata->items.count && !err; i++) {
+		const struct profile_cycle *cycle = strata->items.items[i];
+		uint64_t value = cycle_value(cycle);
+
+		table->totals.selected += value;
+		if ((request->limit && shown >= request->limit) ||
+		    share_of(value, table->totals.seen) < request->min_share) {
+			table->omitted++;
+			continue;
+		}
+		shown++;
+		err = cycle_rows_add(strata, cycle);
+	}
+	return err;
+}
+
+int trace_strata(const struct profile *profile, const struct view_request *request,
+		 struct table **ret)
+{
+	AUTO(table_destroy_auto)
+	struct table *table = table_create("strata", stratum_columns, S_COLUMNS);
+	AUTO(strata_deinit)
+	struct strata strata = { .profile = profile,
+				 .request = request,
+				 .table = table,
+				 .level = request->level ? request->level : STRATA };
+	int err;
+
+	if (filter_has_code(&request->filter))
+		return err_set(-EINVAL,
+			       "--symbol, --module: they choose paths; see them in the view paths");
+	order_totals_set(table, profile, 0);
+	err = processes_load(&strata);
+	for (size_t i = 0; i < profile->cycle_count && !err; i++)
+		if (profile->cycles[i].level == strata.level &&
+		    strata.loaded[profile->cycles[i].process])
+			*array_push(&strata.items) = &profile->cycles[i];
+	err = err ? err : cycles_show(&strata);
+	if (!err)
+		*ret = take_ptr(table);
+	return err;
+}
+
+/* --- Counts of levels ------------------------------------------------------------------------------- */
+
+enum {
+	L_LEVEL,
+	L_WHAT,
+	L_SYMBOLS,
+	L_CYCLES,
+	L_REPEATS,
+	L_KEPT,
+	L_KEPT_SHARE,
+	L_RARE,
+	L_RARE_SHARE,
+	L_CUT,
+	L_BROKEN,
+	L_KEPT_TRIPS,
+	L_RARE_TRIPS,
+	L_KEPT_INSTRUCTIONS,
+	L_RARE_INSTRUCTIONS,
+	L_COLUMNS
+};
+
+static const struct column layer_columns[] = {
+	[L_LEVEL] = { "level", "Level", COLUMN_INTEGER },
+	[L_WHAT] = { "what", "Cycles", COLUMN_TEXT },
+	[L_SYMBOLS] = { "symbols", "Symbols", COLUMN_COUNT },
+	[L_CYCLES] = { "cycles", "Run", COLUMN_COUNT },
+	[L_REPEATS] = { "repeats", "In a row", COLUMN_COUNT },
+	[L_KEPT] = { "kept", "Kept", COLUMN_COUNT },
+	[L_KEPT_SHARE] = { "kept_share", "Share", COLUMN_SHARE },
+	[L_RARE] = { "rare", "Rare", COLUMN_COUNT },
+	[L_RARE_SHARE] = { "rare_share", "Share", COLUMN_SHARE },
+	[L_CUT] = { "cut", "Cut", COLUMN_COUNT },
+	[L_BROKEN] = { "broken", "Broken", COLUMN_COUNT },
+	[L_KEPT_TRIPS] = { "kept_trips", "", COLUMN_COUNT, COLUMN_DATA },
+	[L_RARE_TRIPS] = { "rare_trips", "", COLUMN_COUNT, COLUMN_DATA },
+	[L_KEPT_INSTRUCTIONS] = { "kept_instructions", "", COLUMN_COUNT, COLUMN_DATA },
+	[L_RARE_INSTRUCTIONS] = { "rare_instructions", "", COLUMN_COUNT, COLUMN_DATA },
+};
+
+struct counts {
+	bool there;
+	uint64_t symbols, cycles, repeats, cut, broken;
+	uint64_t kept, kept_trips, kept_weight;
+	uint64_t rare, rare_trips, rare_weight;
+};
+
+static void levels_count(const struct profile *profile, const bool *processes,
+			 struct counts levels[LEVELS])
+{
+	for (size_t i = 0; i < profile->layer_count; i++) {
+		const struct profile_layer *row = &profile->layers[i];
+		struct counts *level = &levels[row->level];
+
+		if (!processes[profile->threads[row->thread].process])
+			continue;
+		level->there = true;
+		level->symbols += row->symbols;
+		level->cycles += row->cycles;
+		level->repeats += row->repeats;
+		level->cut += row->cut;
+		level->broken += row->broken;
+	}
+	for (size_t i = 0; i < profile->cycle_count; i++) {
+		const struct profile_cycle *row = &profile->cycles[i];
+		struct counts *level = &levels[row->level];
+
+		if (!processes[row->process])
+			continue;
+		level->kept++;
+		level->kept_trips += row->trips;
+		level->kept_weight += cycle_value(row);
+	}
+	for (size_t i = 0; i < profile->rare_cycle_count; i++) {
+		const struct profile_rare_cycle *row = &profile->rare_cycles[i];
+
+		if (!processes[row->process])
+			continue;
+		levels[row->level].rare += row->cycles;
+		levels[row->level].rare_trips += row->trips;
+		levels[row->level].rare_weight += row->weight;
+	}
+}
+
+static const char *level_name(struct table *table, unsigned level)
+{
+	if (level > STRATA)
+		return table_own(table, mem_printf("stratum layer %u", level - STRATA - 1));
+	return level ? "strata" : "paths";
+}
+
+static void level_row_add(struct table *table, unsigned level, const struct counts *counts)
+{
+	struct cell *row = table_row_add(table);
+
+	row[L_LEVEL] = cell_integer(level);
+	row[L_WHAT] = cell_text(level_name(table, level));
+	row[L_SYMBOLS] = cell_number(counts->symbols);
+	row[L_CYCLES] = cell_number(counts->cycles);
+	row[L_REPEATS] = cell_number(counts->repeats);
+	row[L_KEPT] = cell_number(counts->kept);
+	row[L_KEPT_SHARE] = cell_real(share_of(counts->kept_weight, table->totals.seen));
+	row[L_RARE] = cell_number(counts->rare);
+	row[L_RARE_SHARE] = cell_real(share_of(counts->rare_weight, table->totals.seen));
+	row[L_CUT] = cell_number(counts->cut);
+	row[L_BROKEN] = cell_number(counts->broken);
+	row[L_KEPT_TRIPS] = cell_number(counts->kept_trips);
+	row[L_RARE_TRIPS] = cell_number(counts->rare_trips);
+	row[L_KEPT_INSTRUCTIONS] = cell_number(counts->kept_weight);
+	row[L_RARE_INSTRUCTIONS] = cell_number(counts->rare_weight);
+}
+
+int trace_layers(const struct profile *profile, const struct view_request *request,
+		 struct table **ret)
+{
+	AUTO(table_destroy_auto)
+	struct table *table = table_create("layers", layer_columns, L_COLUMNS);
+	AUTO(free_ptr) struct counts *levels = mem_zalloc(LEVELS * sizeof(*levels));
+	AUTO(free_ptr) bool *processes = mem_zalloc(profile->process_count);
+
+	for (uint32_t i = 1; i < profile->process_count; i++) {
+		size_t all, some = threads_count(profile, &request->filter, i, &all);
+
+		processes[i] = some > 0;
+		if (some && some < all)
+			return err_set(-EINVAL, "cycles are kept by process, not by thread");
+	}
+	order_totals_set(table, profile, 0);
+	levels_count(profile, processes, levels);
+	table->totals.selected = levels[0].kept_weight;
+	for (unsigned i = 0; i < LEVELS; i++)
+		if (levels[i].there)
+			level_row_add(table, i, &levels[i]);
+	*ret = take_ptr(table);
+	return 0;
+}
