@@ -4,7 +4,8 @@
 #	make build	build/assay, after installing what it needs
 #	make demo	build, profile a real program, show the result
 #	make check	everything CI runs; the last line is the total
-#	make check-engine	every command of tests/conformance, natively and in the engine
+#	make check-engine	every command of tests/conformance and a million random sequences of instructions,
+#			natively and in the engine
 #	make bench	the measurements in bench/
 #	make lint fmt	the house rules; formatting
 #	make install	to PREFIX (/usr/local), DESTDIR is honoured
@@ -50,6 +51,7 @@ check: deps-check
 
 check-engine: deps-check build
 	@BUILD=$(BUILD) tests/conformance/run
+	@BUILD=$(BUILD) ASSAY=$(BUILD)/assay INSNFUZZ_SEQUENCES=1000000 tests/e2e/engine_insns.py
 
 bench: deps-check build
 	@ASSAY=$(BUILD)/assay bench/run

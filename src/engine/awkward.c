@@ -21,6 +21,7 @@
 enum {
 	INSTRUCTION_BYTES = 15,
 	FLAGS_POPPED = 0x244dd5, /* that popf changes in user mode */
+	FLAG_ALIGNMENT = 0x40000,
 	RTM = 1 << 11, /* cpuid 7, ebx */
 };
 
@@ -153,17 +154,18 @@ static bool wrgsbase_do(struct thread *thread, const ZydisDecodedInstruction *in
 	return true;
 }
 
-/* The fragment has looked at the flags on the stack: they can be read, and the trap flag is among them. */
+/* The fragment has found the trap flag on the stack. False: it faults, and comes back with its signal. */
 static bool popf_do(struct thread *thread, const ZydisDecodedInstruction *insn)
 {
-	bool small = insn->operand_width == 16;
-	uint64_t popped, changed = small ? FLAGS_POPPED & 0xffff : FLAGS_POPPED;
+	size_t size = insn->operand_width == 16 ? 2 : 8;
+	uint64_t popped = 0, changed = size == 2 ? FLAGS_POPPED & 0xffff : FLAGS_POPPED;
 
-	if (thread->regs[RSP] & 7)
-		return false; /* may cross into another page, or be checked for alignment */
-	popped = *(const volatile uint64_t *)thread->regs[RSP];
+	if (thread->flags & FLAG_ALIGNMENT && thread->regs[RSP] % size)
+		return false;
+	if (!user_read(&popped, thread->regs[RSP], size))
+		return false;
 	thread->flags = (thread->flags & ~changed) | (popped & changed);
-	thread->regs[RSP] += small ? 2 : 8;
+	thread->regs[RSP] += size;
 	return true;
 }
 
@@ -250,18 +252,13 @@ static long branch_find(void *context, void *given)
 	return 0;
 }
 
-/*
- * The processor faults at the branch, with nothing done. Only the return address that a call has pushed stays, below the
- * stack.
- */
+/* The processor faults at the branch, with nothing done. Calls look before they push: they are not among these. */
 void branch_undo(struct thread *thread, const struct fragment *fragment)
 {
 	struct instruction insn = {};
 
 	guarded_call(branch_find, &insn, (void *)fragment);
 	thread->pc = insn.pc;
-	if (insn.decoded.meta.category == ZYDIS_CATEGORY_CALL)
-		thread->regs[RSP] += 8;
 	if (insn.decoded.meta.category == ZYDIS_CATEGORY_RET)
 		thread->regs[RSP] -=
 			8 + (insn.decoded.opcode == 0xc2 ? insn.decoded.raw.imm[0].value.u : 0);

@@ -423,6 +423,8 @@ static struct frame *frame_make(struct thread *thread, const struct handler *han
 	frame->context.uc_stack.ss_sp = (void *)thread->alternate.start;
 	frame->context.uc_stack.ss_size = thread->alternate.size;
 	frame->context.uc_stack.ss_flags = (int)alternate_flags(thread);
+	if (thread->native) /* the kernel itself will return from it, and keep what it finds */
+		frame->context.uc_stack = context->uc_stack;
 	registers_give(thread, &frame->context.uc_mcontext);
 	frame->context.uc_mcontext.fpstate = (struct _fpstate *)vectors;
 	mask = guard_mask_program(thread, mask);

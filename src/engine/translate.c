@@ -376,6 +376,29 @@ static bool is_near_indirect(const ZydisDecodedInstruction *insn)
 	return insn->opcode == 0xff && (insn->raw.modrm.reg == 2 || insn->raw.modrm.reg == 4);
 }
 
+/*
+ * A call to what is no address faults before it pushes. Added to 2^47, an address has no more than 48 bits: then the upper
+ * ones, which bswap brings down, are 0.
+ */
+static void put_address_check(struct build *build)
+{
+	static const uint8_t check[] = {
+		0x48, 0xb9, 0,	  0,	0, 0, 0, 0x80, 0, 0, /* movabs $0x800000000000, %rcx */
+		0x48, 0x8d, 0x0c, 0x11, /* lea (%rcx,%rdx), %rcx */
+		0x48, 0x0f, 0xc9, /* bswap %rcx */
+		0x0f, 0xb7, 0xc9, /* movzwl %cx, %ecx */
+		0xe3, 0, /* jrcxz */
+	};
+	uint8_t *from;
+
+	put_bytes(build, check, sizeof(check));
+	from = build->at;
+	put_thread_move(build, 0x8b, RDX, THREAD_SPILL1);
+	put_thread_move(build, 0x8b, RCX, THREAD_SPILL0);
+	put_jump(build, build->pc, EXIT_FAULT);
+	fix8(build, from - 1, (uint64_t)(build->at - from));
+}
+
 static bool put_call_or_jump(struct build *build, bool call)
 {
 	if (is_direct(&build->insn)) {
@@ -390,8 +413,10 @@ static bool put_call_or_jump(struct build *build, bool call)
 	if (!put_target(build))
 		return false;
 	put_state(build, build->pc, STATE_SPILLED);
-	if (call)
+	if (call) {
+		put_address_check(build);
 		put_push_constant(build, next_pc(build));
+	}
 	put_leave_indirect(build);
 	return true;
 }

@@ -21,6 +21,7 @@ BATCHES = 32 # of a process
 TIMER_EVERY = 4 # of that many processes one has a timer
 TIMER = ["-t", "400"] # microseconds
 SECONDS = 300
+SHOWN = 60 # lines: more than the longest sequence
 
 
 def native(arguments):
@@ -36,15 +37,27 @@ def traced(arguments):
         return run, json.load(file)["rows"]
 
 
-def difference(arguments, batch):
-    """The first sequence of the batch that differs, in words."""
-    one = [*arguments, "-b", str(batch), "-n", "1"]
-    lines = zip(native([*one, "-e"]).stdout.splitlines(), traced([*one, "-e"])[0].stdout.splitlines())
+def first_difference(arguments):
+    """The first sequence whose hashes differ: its batch, and its number in the batch; None."""
+    batch = int(arguments[arguments.index("-b") + 1])
+    lines = zip(native([*arguments, "-e"]).stdout.splitlines(), traced([*arguments, "-e"])[0].stdout.splitlines())
     for ours, theirs in lines:
-        if ours != theirs and not ours.startswith("batch"):
-            show = [*one, "-p", ours.split()[0]]
-            return f"natively:\n{native(show).stdout}in the engine:\n{traced(show)[0].stdout}"
-    return "each sequence of the batch by itself is the same"
+        if ours.startswith("batch"):
+            batch += 1
+        elif ours != theirs:
+            return batch, ours.split()[0]
+    return None
+
+
+def difference(arguments, batch):
+    """What differs, in words: by itself if it does, otherwise behind all that ran before it."""
+    for first in batch, 0:
+        found = first_difference([*arguments, "-b", str(first), "-n", str(batch - first + 1)])
+        if found:
+            show = [*arguments, "-b", str(first), "-n", str(found[0] - first + 1), "-p", found[1]]
+            return "\n".join(["natively:", *native(show).stdout.splitlines()[-SHOWN:],
+                              "in the engine:", *traced(show)[0].stdout.splitlines()[-SHOWN:]])
+    return "the same when it is run again"
 
 
 class Instructions(unittest.TestCase):
@@ -55,7 +68,7 @@ class Instructions(unittest.TestCase):
         got, left = traced([*arguments, "-n", str(BATCHES)])
         for ours, theirs in zip(wanted.stdout.splitlines(), got.stdout.splitlines()):
             if ours != theirs:
-                self.fail(f"seed {seed}, {ours}: {difference(arguments, ours.split()[1])}")
+                self.fail(f"seed {seed}, {ours}: {difference(arguments, int(ours.split()[1]))}")
         self.assertEqual((wanted.returncode, wanted.stdout), (got.returncode, got.stdout), got.stderr)
         self.assertEqual(left, [], f"seed {seed}: a thread left the engine")
         return int(got.stderr.rsplit("interrupted ", 1)[1])

@@ -23,8 +23,7 @@
 	X(RDPMC, "counts events, if it is allowed")                                 \
 	X(RDRAND, "random")                                                         \
 	X(RDSEED, "random")                                                         \
-	X(CPUID, "the CPU that it runs on, among other things")                     \
-	X(RDPID, "the CPU that it runs on")                                         \
+	X(CPUID, "a virtual machine may give the time")                             \
 	X(SYSCALL, "a system call with a random number; forms.c has some")          \
 	X(SYSENTER, "a system call that returns elsewhere, on some processors")     \
 	X(VMCALL, "asks the hypervisor, which may patch the instruction")           \

@@ -4,7 +4,8 @@
  * run natively and a run under the engine print can be compared line by line.
  *
  * Everything lies at fixed addresses. A program's address space is not empty under the engine, so whatever a sequence can
- * reach by accident is reserved here: the low 64 gigabytes, and what is near the code.
+ * reach by accident is reserved here: the low 64 gigabytes, and what is near the code. The engine has to be left a place for its
+ * copies, which lie within a gigabyte of the code.
  */
 #pragma once
 
@@ -14,7 +15,7 @@
 
 #define CODE_BASE 0x200000000000ull
 #define NEAR_BASE (CODE_BASE + 0x200000) /* data that code reaches relative to rip */
-#define HOLE_BASE (NEAR_BASE + NEAR_SIZE) /* no access */
+#define HOLE_BASE (NEAR_BASE + NEAR_SIZE) /* no access, from here on and below the code */
 #define LOW_BASE 0x40000000ull /* data and stack, below 4 GB for 32-bit addresses */
 #define LOW_RESERVED 0x1000000000ull
 
@@ -25,7 +26,8 @@ enum {
 	ITEM_BYTES = 16,
 	LOW_SIZE = 8192,
 	NEAR_SIZE = 4096,
-	HOLE_SIZE = 0x100000,
+	HOLE_SIZE =
+		0x10200000, /* as far as bt reaches with a 32-bit register, and displacements besides */
 	VECTORS_SIZE = 4096,
 	STEPS_MAX = 24, /* of a sequence that steps itself */
 };
@@ -127,6 +129,8 @@ void run_one(struct random *random, uint64_t code, size_t size, const uint64_t *
 uint64_t outcome_hash(const struct outcome *outcome);
 /* That ended it; 0 none. */
 int outcome_signal(const struct outcome *outcome);
+/* It had to be ended. */
+bool outcome_hung(const struct outcome *outcome);
 void outcome_print(const struct outcome *outcome);
 /* Signals that came while a sequence was running. */
 uint64_t run_interrupts(void);

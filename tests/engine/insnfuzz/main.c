@@ -49,8 +49,8 @@ static struct random random_for(const struct options *options, uint64_t batch, s
 	return (struct random){ key };
 }
 
-/* How sequences ended: by signal, [0] by themselves. */
-static uint64_t ends[65];
+/* How sequences ended: by signal, [0] by themselves, or not at all. */
+static uint64_t ends[65], hung;
 
 static void ends_print(void)
 {
@@ -58,7 +58,8 @@ static void ends_print(void)
 	for (int i = 1; i < 65; i++)
 		if (ends[i])
 			fprintf(stderr, ", %s %lu", sigabbrev_np(i), (unsigned long)ends[i]);
-	fprintf(stderr, "; interrupted %lu\n", (unsigned long)run_interrupts());
+	fprintf(stderr, ", never %lu; interrupted %lu\n", (unsigned long)hung,
+		(unsigned long)run_interrupts());
 }
 
 static void batch_run(const struct options *options, uint64_t batch)
@@ -89,7 +90,10 @@ static void batch_run(const struct options *options, uint64_t batch)
 		if ((long)i == options->print)
 			sequence_print(places[i], sizes[i]);
 		run_one(&randoms[i], (uint64_t)places[i], sizes[i], starts[i], &outcome);
-		ends[outcome_signal(&outcome)]++;
+		if (outcome_hung(&outcome))
+			hung++;
+		else
+			ends[outcome_signal(&outcome)]++;
 		hash = hash * 0x100000001b3ull + outcome_hash(&outcome);
 		if (options->each)
 			printf("%zu %016lx\n", i, (unsigned long)outcome_hash(&outcome));

@@ -4,6 +4,7 @@
  * Every second signal goes back through sigreturn to machine_leave, which has to find the state that the frame had.
  */
 #include <err.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,8 @@
 #include "insnfuzz.h"
 
 enum {
+	HUNG_TICKS =
+		8, /* 0.4 seconds of CPU time: no sequence that ends takes a quarter of that, even stepped */
 	VECTORS_HEADER = 512,
 	XMM_OFFSET = 160,
 	PARTS = 20, /* of an xsave area */
@@ -102,15 +105,33 @@ static void watch_init(void)
 	setitimer(ITIMER_PROF, &tick, NULL);
 }
 
+/* lsl and rdpid tell the number of the CPU. */
+static void cpu_pin(void)
+{
+	cpu_set_t all, one;
+	int cpu = 0;
+
+	if (sched_getaffinity(0, sizeof(all), &all))
+		err(1, "sched_getaffinity");
+	while (!CPU_ISSET(cpu, &all))
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	if (sched_setaffinity(0, sizeof(one), &one))
+		err(1, "sched_setaffinity");
+}
+
 void run_init(void)
 {
 	struct random random = { 1 };
 
+	cpu_pin();
 	map(0x10000, LOW_RESERVED - 0x10000, PROT_NONE);
 	map(LOW_BASE, LOW_SIZE, PROT_READ | PROT_WRITE);
 	map(CODE_BASE, NEAR_BASE - CODE_BASE, PROT_READ | PROT_WRITE);
 	map(NEAR_BASE, NEAR_SIZE, PROT_READ | PROT_WRITE);
 	map(HOLE_BASE, HOLE_SIZE, PROT_NONE);
+	map(CODE_BASE - HOLE_SIZE, HOLE_SIZE, PROT_NONE);
 	for (size_t i = 0; i < LOW_SIZE; i++)
 		pristine_low[i] = (uint8_t)random_next(&random);
 	for (size_t i = 0; i < NEAR_SIZE; i++)
@@ -261,7 +282,7 @@ static bool is_in_code(uint64_t rip)
 /* From both timers: where they expire at once, only one of their handlers sees the sequence. */
 static void hang_check(const greg_t *registers)
 {
-	if (!now.running || now.ticks < 3 || !is_in_code((uint64_t)registers[REG_RIP]))
+	if (!now.running || now.ticks < HUNG_TICKS || !is_in_code((uint64_t)registers[REG_RIP]))
 		return;
 	now.outcome->words[WORD_HUNG] = 1;
 	machine_escape();
@@ -348,19 +369,6 @@ void on_signal(int number, void *info_given, void *context_given)
 
 /* --- Running -------------------------------------------------------------------------------------------------- */
 
-/*
- * A call to an address that cannot be one faults before it pushes; in the engine it has pushed. What lies below the stack is
- * not looked at then.
- */
-static void forget_push(const uint64_t *words)
-{
-	uint64_t place = words[WORD_GENERAL + 4] - 8;
-
-	if (words[WORD_TRAP] == 13 &&
-	    (place - LOW_BASE <= LOW_SIZE - 8 || place - NEAR_BASE <= NEAR_SIZE - 8))
-		memset((void *)place, 0, 8);
-}
-
 static void outcome_take(struct outcome *outcome)
 {
 	uint64_t *words = outcome->words;
@@ -371,7 +379,6 @@ static void outcome_take(struct outcome *outcome)
 		words[WORD_FS] = machine_out.fs;
 		outcome->vectors = vectors_hash(machine_out.vectors);
 	}
-	forget_push(words);
 	words[WORD_GS] = machine_out.gs;
 	words[WORD_SEGMENTS] = machine_out.segments &
 			       ~0x3000300030003ull; /* task switches forget them */
@@ -407,6 +414,11 @@ uint64_t outcome_hash(const struct outcome *outcome)
 int outcome_signal(const struct outcome *outcome)
 {
 	return (int)outcome->words[WORD_SIGNAL];
+}
+
+bool outcome_hung(const struct outcome *outcome)
+{
+	return outcome->words[WORD_HUNG];
 }
 
 void outcome_print(const struct outcome *outcome)
