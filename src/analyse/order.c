@@ -305,9 +305,10 @@ static uint64_t instructions_all(const struct profile *profile, uint64_t *ret_ru
 	return instructions;
 }
 
-void order_totals_set(struct table *table, const struct profile *profile, uint64_t selected)
+/* Losses are of runs. */
+static void totals_fill(struct table *table, const struct profile *profile, uint64_t kept,
+			uint64_t runs, uint64_t selected)
 {
-	uint64_t runs, kept = instructions_all(profile, &runs);
 	double each = runs ? (double)kept / (double)runs : 1;
 	struct profile_named_count *losses =
 		table_alloc(table, (profile->loss_count + 1) * sizeof(*losses));
@@ -322,4 +323,20 @@ void order_totals_set(struct table *table, const struct profile *profile, uint64
 		losses[i].count = (uint64_t)((double)losses[i].count * each);
 		table->totals.seen += losses[i].count;
 	}
+}
+
+void order_totals_set(struct table *table, const struct profile *profile, uint64_t selected)
+{
+	uint64_t runs, kept = instructions_all(profile, &runs);
+
+	totals_fill(table, profile, kept, runs, selected);
+}
+
+void order_totals_scale(struct table *table, const struct profile *profile, uint64_t kept,
+			uint64_t selected)
+{
+	uint64_t runs;
+
+	instructions_all(profile, &runs);
+	totals_fill(table, profile, kept, runs, selected);
 }

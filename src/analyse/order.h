@@ -66,3 +66,6 @@ int order_check(const struct profile *profile);
 struct sequence_position order_thread_end(const struct profile *profile, uint32_t thread);
 /* Totals in instructions; runs that were lost are taken to be as long as the others. */
 void order_totals_set(struct table *table, const struct profile *profile, uint64_t selected);
+/* Totals of something else that every run has as much of, on average. */
+void order_totals_scale(struct table *table, const struct profile *profile, uint64_t kept,
+			uint64_t selected);

@@ -347,6 +347,30 @@ static void threads_and_code_are_filtered(void **state)
 	recording_free(&recording);
 }
 
+/* Blocks: 1 2 (9 times), 1 2 1 3, 1 3 (3 times), 1 3 1 2; and 1 3 twice. main is left for help with each 1 3. */
+static void transfers_are_pairs_of_blocks(void **state)
+{
+	static const struct {
+		const char *from, *to;
+		uint64_t transfers, entries;
+	} expected[] = { { "p", "p", 21, 10 }, { "p", "l", 7, 7 }, { "l", "p", 6, 6 } };
+	struct recording recording;
+	struct table *table;
+
+	recording_make(&recording);
+	table = view(recording_profile(&recording), "transfers", &(struct view_request){});
+	assert_int_equal(table->row_count, COUNT(expected));
+	for (size_t i = 0; i < COUNT(expected); i++) {
+		assert_string_equal(text(table, i, "from"), expected[i].from);
+		assert_string_equal(text(table, i, "to"), expected[i].to);
+		assert_int_equal(number(table, i, "transfers"), expected[i].transfers);
+		assert_int_equal(number(table, i, "entries"), expected[i].entries);
+	}
+	assert_int_equal(table->totals.kept, 34);
+	table_destroy(table);
+	recording_free(&recording);
+}
+
 /* A path that was forgotten and met again has another number, and is one path to people. */
 static void numbers_of_one_path_are_added_up(void **state)
 {
@@ -427,6 +451,7 @@ int main(void)
 		cmocka_unit_test(the_sequence_comes_back),
 		cmocka_unit_test(hottest_paths_come_first),
 		cmocka_unit_test(threads_and_code_are_filtered),
+		cmocka_unit_test(transfers_are_pairs_of_blocks),
 		cmocka_unit_test(numbers_of_one_path_are_added_up),
 		cmocka_unit_test(what_cannot_be_is_refused),
 		cmocka_unit_test(other_profiles_have_no_order),

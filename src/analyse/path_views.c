@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/heats.h"
 #include "analyse/order.h"
 #include "analyse/steps.h"
 #include "analyse/views.h"
@@ -21,6 +22,7 @@ struct hot {
 	uint64_t path; /* number */
 	uint64_t trips, repeats;
 	uint64_t weight; /* instructions of a trip */
+	uint64_t heat; /* of a trip: what the paths are ranked by */
 	uint64_t next; /* index + 1 of one with the same hash; 0 none */
 };
 
@@ -32,6 +34,7 @@ struct paths {
 	ARRAY(struct hot) items;
 	struct map index; /* hash of the runs to index + 1 */
 	bool *wanted; /* by block; NULL: all are */
+	struct heats heats; /* with request->has_heat only */
 };
 
 static void paths_deinit(struct paths *paths)
@@ -42,6 +45,8 @@ static void paths_deinit(struct paths *paths)
 	array_deinit(&paths->items);
 	map_deinit(&paths->index);
 	free(paths->wanted);
+	if (paths->request->has_heat)
+		heats_deinit(&paths->heats);
 }
 
 static bool runs_equal(const struct order_code *code, uint64_t a, uint64_t b)
@@ -148,10 +153,39 @@ static uint64_t hot_value(const struct hot *hot)
 	return __builtin_mul_overflow(hot->trips, hot->weight, &value) ? UINT64_MAX : value;
 }
 
+static uint64_t heat_value(const struct hot *hot)
+{
+	uint64_t value;
+
+	return __builtin_mul_overflow(hot->trips, hot->heat, &value) ? UINT64_MAX : value;
+}
+
+/* The sum over the blocks of each path; without a kind, instructions. */
+static int heats_fill(struct paths *paths)
+{
+	struct order_blocks blocks = {};
+	int err = 0;
+
+	array_each(&paths->items, hot) {
+		hot->heat = paths->request->has_heat ? 0 : hot->weight;
+		if (!paths->request->has_heat)
+			continue;
+		blocks.items.count = 0;
+		err = order_path_blocks(&paths->codes.items[hot->code], hot->path, &blocks);
+		if (err)
+			break;
+		array_each(&blocks.items, block)
+			hot->heat +=
+				heats_of(&paths->heats, *block, NULL)->of[paths->request->heat];
+	}
+	array_deinit(&blocks.items);
+	return err;
+}
+
 static int hot_order(const void *left, const void *right)
 {
 	const struct hot *a = left, *b = right;
-	uint64_t x = hot_value(a), y = hot_value(b);
+	uint64_t x = heat_value(a), y = heat_value(b);
 
 	if (x != y)
 		return x < y ? 1 : -1;
@@ -203,6 +237,8 @@ enum {
 	P_TRIPS,
 	P_REPEATS,
 	P_LENGTH,
+	P_HEAT,
+	P_EACH_HEAT,
 	P_PID,
 	P_STEP_BLOCKS,
 	P_WHERE,
@@ -228,6 +264,8 @@ static const struct column path_columns[] = {
 	[P_TRIPS] = { "often", "Trips", COLUMN_COUNT, COLUMN_PEOPLE },
 	[P_REPEATS] = { "times", "Repeats", COLUMN_COUNT, COLUMN_PEOPLE },
 	[P_LENGTH] = { "each", "Each", COLUMN_COUNT, COLUMN_PEOPLE },
+	[P_HEAT] = { "heat", "Heat", COLUMN_COUNT, .optional = true },
+	[P_EACH_HEAT] = { "heat_each", "Each", COLUMN_COUNT, .optional = true },
 	[P_PID] = { "process", "PID", COLUMN_INTEGER, COLUMN_PEOPLE, .optional = true },
 	[P_STEP_BLOCKS] = { "step_blocks", "Blocks", COLUMN_COUNT },
 	[P_WHERE] = STEP_COLUMN_LIST,
@@ -258,12 +296,20 @@ static void path_fill(const struct paths *paths, const struct hot *hot,
 	row[P_WEIGHT] = cell_number(hot->weight);
 	row[P_RUNS] = cell_number(sequence_path(&code->paths, hot->path, &runs));
 	row[P_BLOCKS] = cell_number(blocks->items.count);
+	if (paths->request->has_heat && !paths->request->people) {
+		row[P_HEAT] = cell_number(heat_value(hot));
+		row[P_EACH_HEAT] = cell_number(hot->heat);
+	}
 	row[P_PROCESS] = cell_integer(paths->profile->processes[code->process].pid);
 }
 
 /* What people see once for a path. */
-static void path_head_fill(const struct paths *paths, struct cell *row)
+static void path_head_fill(const struct paths *paths, const struct hot *hot, struct cell *row)
 {
+	if (paths->request->has_heat) {
+		row[P_HEAT] = cell_number(heat_value(hot));
+		row[P_EACH_HEAT] = cell_number(hot->heat);
+	}
 	row[P_PATH] = row[P_NUMBER];
 	row[P_SHARE] = row[P_PART];
 	row[P_INSTRUCTIONS] = row[P_ALL];
@@ -298,7 +344,7 @@ static void path_rows_add(struct paths *paths, const struct hot *hot,
 
 		path_fill(paths, hot, blocks, row);
 		if (!i)
-			path_head_fill(paths, row);
+			path_head_fill(paths, hot, row);
 		row[P_STEP] = cell_integer((int64_t)i);
 		row[P_STEP_BLOCKS] = cell_number(step->count);
 		row[P_STEP_INSTRUCTIONS] = cell_number(step->instructions);
@@ -352,8 +398,11 @@ int trace_paths(const struct profile *profile, const struct view_request *reques
 	order_totals_set(table, profile, 0);
 	if (filter_has_code(&request->filter))
 		wanted_make(&paths);
+	if (request->has_heat)
+		heats_init(&paths.heats, profile, &request->code);
 	for (uint32_t i = 1; i < profile->process_count && !err; i++)
 		err = process_take(&paths, i);
+	err = err ? err : heats_fill(&paths);
 	if (err)
 		return err;
 	if (paths.items.count)

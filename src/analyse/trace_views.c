@@ -161,6 +161,16 @@ static void trace_init(struct trace *trace, const struct profile *profile,
 	totals_make(trace);
 }
 
+void trace_totals_set(struct table *table, const struct profile *profile)
+{
+	const struct view_request all = {};
+	struct trace trace;
+
+	trace_init(&trace, profile, &all, table);
+	trace_deinit(&trace);
+	table->totals.selected = 0;
+}
+
 /* --- Rows ------------------------------------------------------------------------------------------- */
 
 struct entry {
@@ -410,6 +420,8 @@ int trace_lines(const struct profile *profile, const struct view_request *reques
 
 enum {
 	T_RUNS = COST_COLUMNS,
+	T_PATHS,
+	T_STRATA,
 	T_PID,
 	T_TID,
 	T_PPID,
@@ -424,6 +436,8 @@ enum {
 static const struct column thread_columns[] = {
 	COST_COLUMN_LIST,
 	[T_RUNS] = { "runs", "Runs", COLUMN_COUNT },
+	[T_PATHS] = { "paths", "Paths", COLUMN_COUNT, .optional = true },
+	[T_STRATA] = { "strata", "Strata", COLUMN_COUNT, .optional = true },
 	[T_PID] = { "pid", "PID", COLUMN_INTEGER },
 	[T_TID] = { "tid", "TID", COLUMN_INTEGER, .optional = true },
 	[T_PPID] = { "ppid", "PPID", COLUMN_INTEGER, .optional = true },
@@ -487,6 +501,23 @@ static void task_runs_fill(const struct trace *trace, const struct entry *entry,
 	row[T_LOST] = cell_number(lost);
 }
 
+/* Where the order of execution was recorded. */
+static void task_order_fill(const struct trace *trace, const struct entry *entry, bool by_process,
+			    struct cell *row)
+{
+	const struct profile *profile = trace->profile;
+
+	for (size_t i = 0; i < profile->layer_count; i++) {
+		const struct profile_layer *layer = &profile->layers[i];
+		struct cell *cell = &row[layer->level ? T_STRATA : T_PATHS];
+
+		if (layer->level > 1 || !trace->threads[layer->thread] ||
+		    task_key(profile, layer->thread, by_process) != entry->key)
+			continue;
+		*cell = cell_number(cell->number + layer->cycles);
+	}
+}
+
 static void task_fill(const struct trace *trace, const struct entry *entry, bool by_process,
 		      struct cell *row)
 {
@@ -495,6 +526,7 @@ static void task_fill(const struct trace *trace, const struct entry *entry, bool
 	const struct profile_process *process = &profile->processes[index];
 
 	task_runs_fill(trace, entry, by_process, row);
+	task_order_fill(trace, entry, by_process, row);
 	row[T_PID] = cell_integer(process->pid);
 	if (process->uid >= 0)
 		row[T_UID] = cell_integer(process->uid);

@@ -25,8 +25,10 @@ const struct view views[] = {
 	  .run_trace = trace_lines },
 	{ "modules", "programs, libraries and kernel modules", view_modules,
 	  .run_trace = trace_modules },
-	{ "processes", "processes", view_processes, .run_trace = trace_processes },
-	{ "threads", "threads", view_threads, .run_trace = trace_threads },
+	{ "processes", "processes", view_processes, .order = VIEW_ORDER_USED,
+	  .run_trace = trace_processes },
+	{ "threads", "threads", view_threads, .order = VIEW_ORDER_USED,
+	  .run_trace = trace_threads },
 	{ "callgraph", "each function with its callers and callees, by call site", view_callgraph,
 	  NESTED_MIN_SHARE, true, .takes = VIEW_TAKES_BY_CALLSITE },
 	{ "tree", "call tree from the outermost function down (--bottom-up: from the innermost up)",
@@ -36,15 +38,20 @@ const struct view views[] = {
 	{ "coverage", "source files, and how many of their lines a trace executed", NULL,
 	  .run_trace = trace_coverage },
 	{ "paths", "the paths that a trace ran, hottest first, through all functions and libraries",
-	  NULL, NESTED_MIN_SHARE, true, .order = true, .takes = VIEW_TAKES_TOP,
-	  .run_trace = trace_paths },
+	  NULL, NESTED_MIN_SHARE, true, .order = VIEW_ORDER_NEEDED,
+	  .takes = VIEW_TAKES_TOP | VIEW_TAKES_HEAT, .run_trace = trace_paths },
 	{ "strata", "cycles of repeated paths, hottest first (--level N: of the layers above)",
-	  NULL, NESTED_MIN_SHARE, true, .order = true, .takes = VIEW_TAKES_TOP | VIEW_TAKES_LEVEL,
-	  .run_trace = trace_strata },
+	  NULL, NESTED_MIN_SHARE, true, .order = VIEW_ORDER_NEEDED,
+	  .takes = VIEW_TAKES_TOP | VIEW_TAKES_LEVEL, .run_trace = trace_strata },
 	{ "layers", "cycles of each level: how many, and what was cut, broken or too rare to keep",
-	  NULL, .order = true, .run_trace = trace_layers },
+	  NULL, .order = VIEW_ORDER_NEEDED, .run_trace = trace_layers },
 	{ "at", "what a trace did at --instruction N, --path N or --stratum N of a thread", NULL,
-	  .nested = true, .order = true, .takes = VIEW_TAKES_POSITION, .run_trace = trace_at },
+	  .nested = true, .order = VIEW_ORDER_NEEDED, .takes = VIEW_TAKES_POSITION,
+	  .run_trace = trace_at },
+	{ "transfers", "how often a trace went from module to module, as a matrix", NULL,
+	  .order = VIEW_ORDER_NEEDED, .run_trace = trace_transfers },
+	{ "mix", "kinds of instructions that a trace executed, by module", NULL,
+	  .run_trace = trace_mix },
 	{ "invariants", "hot places where nearly always the same value comes by", view_invariants,
 	  .values = true,
 	  .takes = VIEW_TAKES_BY_CALLER | VIEW_TAKES_ITEM | VIEW_TAKES_INVARIANCE | VIEW_TAKES_TOP,
@@ -129,7 +136,7 @@ int view_trace_check(const struct profile *profile)
 /* Whether the profile has what the view is about. */
 static int kind_check(const struct view *view, const struct profile *profile)
 {
-	if (view->order && profile_meta(profile, META_TOOL))
+	if (view->order == VIEW_ORDER_NEEDED && profile_meta(profile, META_TOOL))
 		return order_check(profile);
 	if (!view->run)
 		return view_trace_check(profile);
@@ -148,6 +155,7 @@ static int takes_check(const struct view *view, const struct view_request *reque
 		{ "item", VIEW_TAKES_ITEM, request->items.count },
 		{ "min-invariance", VIEW_TAKES_INVARIANCE, request->min_invariance > 0 },
 		{ "top", VIEW_TAKES_TOP, request->top },
+		{ "heat", VIEW_TAKES_HEAT, request->has_heat },
 		{ "level", VIEW_TAKES_LEVEL, request->level },
 		{ request->has_position ? sequence_unit_text(request->unit) : "instruction",
 		  VIEW_TAKES_POSITION, request->has_position },

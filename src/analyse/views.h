@@ -8,6 +8,7 @@
 #include "analyse/filter.h"
 #include "analyse/instruction.h"
 #include "analyse/table.h"
+#include "profile/heat.h"
 #include "profile/sequence.h"
 #include "store/profile.h"
 
@@ -23,6 +24,8 @@ struct view_request {
 	struct filter_patterns items; /* views of values: which items; none: the view's own choice */
 	double min_invariance; /* share of the most common value; below 0: the view's own default */
 	size_t top; /* values shown at each place in text; 0: 3 */
+	bool has_heat; /* paths: hottest by heat instead of instructions */
+	enum heat_kind heat;
 	unsigned level; /* strata: of the cycles; 0: 1 */
 	bool has_position; /* at: unit and position are given */
 	enum sequence_unit unit;
@@ -39,7 +42,11 @@ enum view_option_set {
 	VIEW_TAKES_TOP = 16,
 	VIEW_TAKES_LEVEL = 32,
 	VIEW_TAKES_POSITION = 64,
+	VIEW_TAKES_HEAT = 128,
 };
+
+/* What a view does with the order of execution, which is loaded for those that want it. */
+enum view_order { VIEW_ORDER_NONE, VIEW_ORDER_USED, VIEW_ORDER_NEEDED };
 
 struct view {
 	const char *name;
@@ -50,7 +57,7 @@ struct view {
 	double min_share; /* default */
 	bool nested; /* rows depend on their order: --sort makes no sense */
 	bool values; /* about values: they are needed, and cannot be told apart by process */
-	bool order; /* about the order of execution, which must have been loaded */
+	enum view_order order;
 	unsigned takes; /* of enum view_option_set */
 	double min_invariance; /* default */
 	/* The same of executed code; NULL: there is no such thing. */
@@ -115,8 +122,15 @@ int trace_strata(const struct profile *profile, const struct view_request *reque
 int trace_layers(const struct profile *profile, const struct view_request *request,
 		 struct table **ret);
 int trace_at(const struct profile *profile, const struct view_request *request, struct table **ret);
+int trace_transfers(const struct profile *profile, const struct view_request *request,
+		    struct table **ret);
+int trace_mix(const struct profile *profile, const struct view_request *request,
+	      struct table **ret);
 int trace_coverage(const struct profile *profile, const struct view_request *request,
 		   struct table **ret);
+
+/* Totals in instructions, of all that was executed; nothing selected. */
+void trace_totals_set(struct table *table, const struct profile *profile);
 
 /* -ENODATA: the profile is a trace. */
 int view_samples_check(const struct profile *profile);

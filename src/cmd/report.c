@@ -15,6 +15,7 @@ enum {
 	OPTION_BOTTOM_UP = VIEW_OWN,
 	OPTION_BY_CALLSITE,
 	OPTION_BY_CALLER,
+	OPTION_HEAT,
 	OPTION_LEVEL,
 	OPTION_UNIT
 };
@@ -31,6 +32,7 @@ static const struct option long_options[] = {
 	{ "item", required_argument, NULL, VIEW_ITEM },
 	{ "min-invariance", required_argument, NULL, VIEW_MIN_INVARIANCE },
 	{ "top", required_argument, NULL, VIEW_TOP },
+	{ "heat", required_argument, NULL, OPTION_HEAT },
 	{ "level", required_argument, NULL, OPTION_LEVEL },
 	{ "instruction", required_argument, NULL, OPTION_UNIT + SEQUENCE_INSTRUCTION },
 	{ "path", required_argument, NULL, OPTION_UNIT + SEQUENCE_PATH },
@@ -54,6 +56,7 @@ static void usage_print(void)
 	      "      --min-invariance S\n"
 	      "                       share of the most common value: 0.5 in invariants,\n"
 	      "                       0.9 in blocks unless given\n"
+	      "      --heat KIND      paths: hottest by loads, stores, branches, calls, ...\n"
 	      "      --level N        strata: cycles of this level; 2 are those of strata (1)\n"
 	      "      --instruction N, --path N, --stratum N\n"
 	      "                       at: the point, counted from 0 in each thread\n"
@@ -119,6 +122,9 @@ static int options_parse(struct view_options *options, int argc, char **argv)
 	while ((option = view_options_next(options, argc, argv, long_options)) != -1) {
 		if (option == '?' || number_take(request, option))
 			return -EINVAL;
+		if (option == OPTION_HEAT && heat_kind_parse(optarg, &request->heat))
+			return -EINVAL;
+		request->has_heat |= option == OPTION_HEAT;
 		request->bottom_up |= option == OPTION_BOTTOM_UP;
 		request->by_callsite |= option == OPTION_BY_CALLSITE;
 		request->by_caller |= option == OPTION_BY_CALLER;
@@ -157,7 +163,7 @@ int cmd_report(int argc, char **argv)
 	}
 	if (view_choose(argc, argv, &view))
 		return view_usage_error("report");
-	if (view_profile_load(options.input, view->order, &profile))
+	if (view_profile_load(options.input, view->order != VIEW_ORDER_NONE, &profile))
 		return view_failure();
 	return run(&options, view, profile);
 }

@@ -10,13 +10,14 @@ import array
 import bisect
 import collections
 import os
+import re
 import struct
 import subprocess
 import sys
 import unittest
 
 import lib
-from trace_counts import SECONDS, Trace
+from trace_counts import SECONDS, Trace, instructions_of
 
 sys.path.insert(0, os.path.join(lib.ROOT, "tests"))
 import layers_reference  # noqa: E402
@@ -149,6 +150,24 @@ class Order(unittest.TestCase):
         self.assertEqual(ours, [(int(w[1]), int(w[3]), int(w[5]), int(w[7])) for w in lines])
         self.layers_check(trace)
         self.places_check(trace, raw, runs)
+        self.transfers_check(trace)
+        (thread,) = trace.report("threads")["rows"]
+        self.assertEqual((thread["runs"], thread["paths"], thread["strata"]), (len(runs), ours[0][2], ours[1][2]))
+
+    def transfers_check(self, trace):
+        """Between modules: pairs of neighbouring blocks."""
+        modules = dict(trace.rows("select block.id, module.name from block join location on location.id = block.location "
+                                  "join module on module.id = location.module"))
+        expected = collections.Counter()
+        for blocks in exported(trace.path).values():
+            names = [modules[block] for block in blocks]
+            expected.update(zip(names, names[1:]))
+        rows = trace.report("transfers")["rows"]
+        self.assertEqual({(row["from"], row["to"]): row["transfers"] for row in rows}, dict(expected))
+        self.assertTrue(all(row["entries"] <= row["transfers"] for row in rows))
+        text = subprocess.run([lib.ASSAY, "report", "transfers", "-i", trace.path], capture_output=True, text=True,
+                              check=True).stdout.splitlines()
+        self.assertEqual(len(text[0].split()), 3 + len({name for name, _ in expected}))
 
     def layers_check(self, trace):
         """Of each level, the cycles that are kept and those that are too rare are all there are."""
@@ -225,6 +244,40 @@ class Order(unittest.TestCase):
         self.assertEqual(sum(row["trips"] for row in rows), trips)
         self.assertEqual(len(rows), len(numbers))
         self.assertEqual(list(exported(trace.path, "--tid", str(tid))), [(pid, tid)])
+
+    def test_mix(self):
+        """Kinds of instructions, by objdump: of each block, as often as it was executed."""
+        program = lib.build("functions.c", "-static")
+        trace = Trace("paths", program, code=3)
+        code = instructions_of(program)
+        addresses = sorted(code)
+        kinds = {"calls": r"(notrack )?call", "returns": r"(bnd |repz )?ret", "branches": r"(bnd )?j(?!mp)",
+                 "jumps": r"(notrack |bnd )*jmp", "system": r"syscall"}
+        expected, unknown = collections.Counter(), 0
+        for address, instructions, known, count in trace.rows(
+                "select address, instructions, exists (select 1 from frame join symbol on symbol.id = frame.symbol "
+                "where frame.location = location.id and symbol.size > 0), "
+                "sum(count) from execution join block on block.id = execution.block "
+                "join location on location.id = block.location join module on module.id = location.module "
+                "where module.name = 'functions' group by block.id"):
+            index = bisect.bisect_left(addresses, address)
+            expected["instructions"] += instructions * count
+            if not known:  # what jumps to functions that are chosen at the start has no name
+                unknown += instructions * count
+                continue
+            for at in addresses[index:index + instructions]:
+                for kind, pattern in kinds.items():
+                    expected[kind] += count * bool(re.match(pattern, code[at]))
+        (row,) = trace.report("mix", "--module", "functions")["rows"]
+        self.assertEqual(row["unknown"], unknown)
+        self.assertLess(unknown, 100)
+        self.assertEqual({kind: row[kind] for kind in expected}, dict(expected))
+        self.assertGreater(expected["calls"], 1000)
+        # By heat, the paths together have what the program has.
+        paths = [row for row in trace.report("paths", "--min-share", "0", "--heat", "calls")["rows"] if row["step"] == 0]
+        everything = sum(row["calls"] for row in trace.report("mix")["rows"])
+        self.assertEqual(sum(row["heat"] for row in paths), everything)
+        self.assertEqual([row["heat"] for row in paths], sorted((row["heat"] for row in paths), reverse=True))
 
     def test_text(self):
         """Text has the same blocks as numbers."""
