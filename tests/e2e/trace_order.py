@@ -251,7 +251,7 @@ class Order(unittest.TestCase):
         trace = Trace("paths", program, code=3)
         code = instructions_of(program)
         addresses = sorted(code)
-        kinds = {"calls": r"(notrack )?call", "returns": r"(bnd |repz )?ret", "branches": r"(bnd )?j(?!mp)",
+        kinds = {"calls": r"(notrack |addr32 )?call", "returns": r"(bnd |repz )?ret", "branches": r"(bnd )?j(?!mp)",
                  "jumps": r"(notrack |bnd )*jmp", "system": r"syscall"}
         expected, unknown = collections.Counter(), 0
         for address, instructions, known, count in trace.rows(
