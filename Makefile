@@ -23,8 +23,8 @@ DEPS_CONFORMANCE = bc busybox-static bzip2 cpio curl dc default-jdk-headless dif
 	gzip hostname imagemagick libpython3.11-testsuite luajit lz4 make mawk nginx-light nodejs \
 	openssh-client openssl patch postgresql procps redis-tools rustc sed strace stress-ng tar
 DEPS_CHECK = $(DEPS_DEMO) binutils clang-format g++ gcc-12-plugin-dev gdb golang-go libbz2-dev libcap2-bin \
-	libclang-rt-dev libcmocka-dev linux-perf mandoc povray povray-examples povray-includes protobuf-compiler python3 redis-server \
-	sqlite3 util-linux valgrind xz-utils zstd $(DEPS_CONFORMANCE)
+	libclang-rt-dev libcmocka-dev linux-perf mandoc povray povray-examples povray-includes protobuf-compiler \
+	python3 redis-server sqlite3 util-linux valgrind xz-utils zstd $(DEPS_CONFORMANCE)
 
 .PHONY: all deps deps-demo deps-check build demo check check-engine bench lint fmt install clean
 

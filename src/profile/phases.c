@@ -33,7 +33,7 @@
 #include "profile/phases_private.h"
 
 enum {
-	PLACE_BITS = 12,
+	PLACE_BITS = 13,
 	PLACES = 1 << PLACE_BITS,
 	PATH_BITS = 14,
 	PATHS = 1 << PATH_BITS,
