@@ -122,6 +122,8 @@ int trace_strata(const struct profile *profile, const struct view_request *reque
 int trace_layers(const struct profile *profile, const struct view_request *request,
 		 struct table **ret);
 int trace_at(const struct profile *profile, const struct view_request *request, struct table **ret);
+int trace_phases(const struct profile *profile, const struct view_request *request,
+		 struct table **ret);
 int trace_transfers(const struct profile *profile, const struct view_request *request,
 		    struct table **ret);
 int trace_mix(const struct profile *profile, const struct view_request *request,

@@ -279,6 +279,29 @@ class Order(unittest.TestCase):
         self.assertEqual(sum(row["heat"] for row in paths), everything)
         self.assertEqual([row["heat"] for row in paths], sorted((row["heat"] for row in paths), reverse=True))
 
+    def test_phases(self):
+        """One process that deflates and then does what bzip2 does: a phase begins where code of libbz2 begins to run."""
+        script = "import zlib, bz2\nd = b''.join(b'%d ' % (i * i % 99991) for i in range(9000))\nzlib.compress(d)\nbz2.compress(d)"
+        trace = Trace("paths", lib.PYTHON, "-I", "-S", "-c", script)
+        modules = dict(trace.rows("select block.id, module.name like 'libbz2%' from block "
+                                  "join location on location.id = block.location join module on module.id = location.module"))
+        sizes = dict(trace.rows("select id, instructions from block"))
+        (blocks,) = exported(trace.path).values()
+        at, seen, compress = 0, 0, 0
+        for block in blocks:
+            seen += modules[block]
+            compress = compress or (at if seen == 100 else 0)  # a few run when it is loaded
+            at += sizes[block]
+        rows = trace.report("phases")["rows"]
+        phases = {row["phase"]: row for row in reversed(rows)}
+        self.assertEqual([row["begin"] for _, row in sorted(phases.items())][1:],
+                         [row["end"] for _, row in sorted(phases.items())][:-1])
+        self.assertEqual(phases[len(phases) - 1]["end"], at)
+        nearest = min(phases.values(), key=lambda row: abs(row["begin"] - compress))
+        self.assertLess(abs(nearest["begin"] - compress), at / 100)
+        self.assertIn(",", nearest["detectors"])  # two at least see it
+        self.assertIn("libbz2", nearest["module"])
+
     def test_text(self):
         """Text has the same blocks as numbers."""
         trace, _ = self.recorded("true")
