@@ -51,6 +51,7 @@ check: deps-check
 
 check-engine: deps-check build
 	@BUILD=$(BUILD) tests/conformance/run
+	@BUILD=$(BUILD) tests/conformance/run --tool blocks corners/
 	@BUILD=$(BUILD) ASSAY=$(BUILD)/assay INSNFUZZ_SEQUENCES=1000000 tests/e2e/engine_insns.py
 
 bench: deps-check build

@@ -23,6 +23,9 @@ _Noreturn void engine_die(const char *what)
 
 static void go_on(struct thread *thread)
 {
+	if (tool())
+		stream_settle(
+			thread); /* what was told in the engine, or just before, may have filled a chunk */
 	native_cancel(thread);
 	step_end(thread, 0, 0);
 	signal_check(thread);
@@ -77,17 +80,13 @@ static void on_syscall(struct thread *thread, uint32_t run, uint32_t length)
 		tool()->syscall(thread);
 	if (!syscall_run(thread, length) && run && tool()->run_untold)
 		tool()->run_untold(thread, run);
-	if (run)
-		stream_settle(thread);
 }
 
 /* What could not be copied belongs to the run that it ends. */
 static void on_fault(struct thread *thread, uint32_t run, bool far)
 {
-	if (run) {
+	if (run)
 		tool()->run_told(thread, run);
-		stream_settle(thread);
-	}
 	if (far)
 		native_go(thread, ENGINE_LEAVE_ROOM);
 	else

@@ -30,7 +30,7 @@ void stream_native(const struct thread *thread);
 
 /* --- The thread's own; no lock --- */
 uint8_t *stream_counts(struct thread *thread);
-/* Appends by hand. stream_settle() must follow before inline code appends again. */
+/* Appends by hand. stream_settle() must follow before the next append: the engine does so on its way to the cache. */
 void stream_append(struct thread *thread, uint32_t run);
 void stream_unappend(struct thread *thread, uint32_t run);
 /* A chunk is full: goes on in the next, as soon as there is room. */

@@ -41,5 +41,4 @@ void tool_run_cut(struct thread *thread, const struct fragment *fragment, unsign
 	if (!run)
 		return;
 	tool()->run_told(thread, run);
-	stream_settle(thread);
 }
