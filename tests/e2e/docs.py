@@ -19,7 +19,7 @@ import lib
 PAGES = sorted(glob.glob(os.path.join(lib.ROOT, "docs/*.md"))) + [os.path.join(lib.ROOT, "README.md")]
 ABOUT_USE = ["where-does-the-time-go", "whole-machine", "reading-the-totals", "names-and-lines", "compare-two-runs",
              "other-tools", "without-root", "which-values-flow", "take-a-running-process",
-             "what-was-executed"]
+             "what-was-executed", "which-paths-repeat"]
 WRONG_USAGE = 2
 RUNS_SOMETHING = ("record", "trace", "doctor")
 PUNCTUATION = {"|", "||", "&", "&&", ";", "<", ">", ">>"}
