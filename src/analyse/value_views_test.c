@@ -684,8 +684,11 @@ static void any_profile_gives_views(void **state)
 		}
 		fixture_finish(&fixture);
 		for (const struct view *view = views; view->name; view++) {
-			struct table *table =
-				run(profile, view->name,
+			struct table *table;
+
+			if (!view->run)
+				continue; /* of executed code only */
+			table = run(profile, view->name,
 				    (struct view_request){
 					    .by_caller = view->takes &
 							 (round % 2 ? 0 : VIEW_TAKES_BY_CALLER) });
