@@ -13,6 +13,7 @@
 #include "analyse/steps.h"
 #include "analyse/views.h"
 #include "base/err.h"
+#include "base/map.h"
 
 enum { SYMBOLS_SHOWN = 12, LEVELS = 64, STRATA = 1 };
 
@@ -88,7 +89,11 @@ struct strata {
 	struct order_code *codes; /* by process; those that are selected */
 	bool *loaded; /* by process */
 	size_t processes;
-	ARRAY(const struct profile_cycle *) items;
+	ARRAY(struct profile_cycle) items; /* of the level; equal ones are one */
+	struct map
+		same; /* hash of process, level and number to the number of the first that is equal */
+	struct map contents; /* hash of process, level and symbols to the same */
+	struct map places; /* the first's hash to its index in items */
 };
 
 static void strata_deinit(struct strata *strata)
@@ -99,6 +104,9 @@ static void strata_deinit(struct strata *strata)
 	free(strata->codes);
 	free(strata->loaded);
 	array_deinit(&strata->items);
+	map_deinit(&strata->same);
+	map_deinit(&strata->contents);
+	map_deinit(&strata->places);
 }
 
 static int processes_load(struct strata *strata)
@@ -133,12 +141,85 @@ static uint64_t cycle_value(const struct profile_cycle *cycle)
 
 static int cycle_order(const void *left, const void *right)
 {
-	const struct profile_cycle *a = *(const struct profile_cycle *const *)left;
-	const struct profile_cycle *b = *(const struct profile_cycle *const *)right;
+	const struct profile_cycle *a = left, *b = right;
 
 	if (cycle_value(a) != cycle_value(b))
 		return cycle_value(a) < cycle_value(b) ? 1 : -1;
-	return (a > b) - (a < b);
+	if (a->process != b->process)
+		return a->process < b->process ? -1 : 1;
+	return (a->number > b->number) - (a->number < b->number);
+}
+
+/*
+ * A cycle that came again after memory was full has another number, and so has what holds it. Levels are gone through from
+ * below: what holds equal cycles equally often is equal.
+ */
+static uint64_t cycle_key(const struct profile_cycle *cycle, unsigned level, uint64_t number)
+{
+	return hash64_pair(hash64_pair(cycle->process, level), number);
+}
+
+static uint64_t content_key(const struct strata *strata, const struct profile_cycle *cycle,
+			    const struct symbols *symbols)
+{
+	uint64_t key = cycle_key(cycle, cycle->level, cycle->length);
+
+	array_each(&symbols->items, symbol) {
+		const uint64_t *first =
+			map_find(&strata->same, cycle_key(cycle, cycle->level - 1, symbol->number));
+
+		key = hash64_pair(key, hash64_pair(first ? *first : symbol->number, symbol->trips));
+	}
+	return key;
+}
+
+static void cycle_take(struct strata *strata, const struct profile_cycle *cycle, uint64_t first)
+{
+	bool fresh;
+	uint64_t *place = map_at(&strata->places, cycle_key(cycle, cycle->level, first), &fresh);
+
+	if (fresh) {
+		*place = strata->items.count;
+		*array_push(&strata->items) = *cycle;
+		return;
+	}
+	strata->items.items[*place].trips += cycle->trips;
+	strata->items.items[*place].repeats += cycle->repeats;
+}
+
+static int cycle_add(struct strata *strata, const struct profile_cycle *cycle,
+		     struct symbols *symbols)
+{
+	int err = symbols_read(cycle, symbols);
+	bool fresh;
+	uint64_t *first;
+
+	if (err)
+		return err;
+	first = map_at(&strata->contents, content_key(strata, cycle, symbols), &fresh);
+	if (fresh)
+		*first = cycle->number;
+	*map_at(&strata->same, cycle_key(cycle, cycle->level, cycle->number), NULL) = *first;
+	if (cycle->level == strata->level)
+		cycle_take(strata, cycle, *first);
+	return 0;
+}
+
+/* Cycles of a profile come by process, level and number. */
+static int cycles_collect(struct strata *strata)
+{
+	const struct profile *profile = strata->profile;
+	struct symbols symbols = {};
+	int err = 0;
+
+	for (size_t i = 0; i < profile->cycle_count && !err; i++) {
+		const struct profile_cycle *cycle = &profile->cycles[i];
+
+		if (cycle->level && cycle->level <= strata->level && strata->loaded[cycle->process])
+			err = cycle_add(strata, cycle, &symbols);
+	}
+	array_deinit(&symbols.items);
+	return err;
 }
 
 /* NULL: it was run only once, and is not kept. */
@@ -306,7 +387,7 @@ static int cycles_show(struct strata *strata)
 		qsort(strata->items.items, strata->items.count, sizeof(*strata->items.items),
 		      cycle_order);
 	for (size_t i = 0; i < strata->items.count && !err; i++) {
-		const struct profile_cycle *cycle = strata->items.items[i];
+		const struct profile_cycle *cycle = &strata->items.items[i];
 		uint64_t value = cycle_value(cycle);
 
 		table->totals.selected += value;
@@ -338,10 +419,7 @@ int trace_strata(const struct profile *profile, const struct view_request *reque
 			       "--symbol, --module: they choose paths; see them in the view paths");
 	order_totals_set(table, profile, 0);
 	err = processes_load(&strata);
-	for (size_t i = 0; i < profile->cycle_count && !err; i++)
-		if (profile->cycles[i].level == strata.level &&
-		    strata.loaded[profile->cycles[i].process])
-			*array_push(&strata.items) = &profile->cycles[i];
+	err = err ? err : cycles_collect(&strata);
 	err = err ? err : cycles_show(&strata);
 	if (!err)
 		*ret = take_ptr(table);

@@ -403,6 +403,48 @@ static void numbers_of_one_path_are_added_up(void **state)
 	recording_free(&recording);
 }
 
+/* Strata 1 and 2 are one under two numbers; so are the cycles above that hold them. Stratum 3 is another. */
+static void numbers_of_one_stratum_are_added_up(void **state)
+{
+	static const uint8_t stratum[] = { 1, 1, 2, 9 }, other[] = { 1, 1, 2, 8 };
+	static const uint8_t above[][4] = { { 1, 2, 3, 1 }, { 2, 2, 3, 1 } };
+	struct recording recording;
+	struct table *table;
+
+	recording_make(&recording);
+	recording.cycles.count = 0;
+	for (uint64_t i = 1; i <= 3; i++)
+		*array_push(&recording.cycles) =
+			(struct profile_cycle){ .process = 1,
+						.level = 1,
+						.number = i,
+						.trips = 10 * i,
+						.weight = 5,
+						.length = 2,
+						.symbols = i < 3 ? stratum : other,
+						.size = 4 };
+	for (uint64_t i = 1; i <= 2; i++)
+		*array_push(&recording.cycles) = (struct profile_cycle){ .process = 1,
+									 .level = 2,
+									 .number = i,
+									 .trips = i,
+									 .weight = 50,
+									 .length = 2,
+									 .symbols = above[i - 1],
+									 .size = 4 };
+	table = view(recording_profile(&recording), "strata", &(struct view_request){});
+	assert_int_equal(table->row_count, 4);
+	assert_int_equal(number(table, 0, "trips"), 30);
+	assert_int_equal(number(table, 2, "trips"), 30);
+	assert_int_equal(number(table, 2, "number"), 3);
+	table_destroy(table);
+	table = view(recording_profile(&recording), "strata", &(struct view_request){ .level = 2 });
+	assert_int_equal(table->row_count, 2);
+	assert_int_equal(number(table, 0, "trips"), 3);
+	table_destroy(table);
+	recording_free(&recording);
+}
+
 static void view_refuses(struct recording *recording, const char *reason)
 {
 	struct table *table = NULL;
@@ -453,6 +495,7 @@ int main(void)
 		cmocka_unit_test(threads_and_code_are_filtered),
 		cmocka_unit_test(transfers_are_pairs_of_blocks),
 		cmocka_unit_test(numbers_of_one_path_are_added_up),
+		cmocka_unit_test(numbers_of_one_stratum_are_added_up),
 		cmocka_unit_test(what_cannot_be_is_refused),
 		cmocka_unit_test(other_profiles_have_no_order),
 	};
