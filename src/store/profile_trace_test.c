@@ -65,6 +65,45 @@ static void rows_write(struct store *store)
 	store_source_line_put(store, &(struct store_source_line){ file, 9, { 1 }, 0 });
 }
 
+static void order_write(struct store *store)
+{
+	const struct process_id process = { 1 };
+	struct store_definitions definitions = {
+		.process = process, .first = 1, .count = 2, .data = "ab", .size = 2
+	};
+	struct store_flow flow = { .thread = { 1 },
+				   .instructions = 10,
+				   .runs = 5,
+				   .paths = 4,
+				   .repeats = 3,
+				   .strata = 2,
+				   .stratum_start = 1,
+				   .data = "row",
+				   .size = 3 };
+
+	store_run_table_put(store, &definitions);
+	store_path_table_put(store, &definitions);
+	definitions.first = 3;
+	store_path_table_put(store, &definitions);
+	store_run_parent_put(store, process, process, 1);
+	store_flow_put(store, &flow);
+	flow.row = 1;
+	flow.instructions = 20;
+	store_flow_put(store, &flow);
+	for (unsigned level = 0; level < 2; level++)
+		store_cycle_put(store, &(struct store_cycle){ .process = process,
+							      .level = level,
+							      .number = 7,
+							      .trips = 2,
+							      .repeats = 1,
+							      .weight = 10,
+							      .length = 1,
+							      .symbols = level ? "\1\1" : NULL,
+							      .size = level ? 2 : 0 });
+	store_layer_put(store, &(struct store_layer){ .thread = { 1 }, .symbols = 5, .cut = 1 });
+	store_rare_cycle_put(store, process, 1, 3, 4, 5);
+}
+
 static int profile_make(void **state)
 {
 	struct store *store;
@@ -72,6 +111,7 @@ static int profile_make(void **state)
 	unlink(path);
 	assert_int_equal(store_create(path, &store), 0);
 	rows_write(store);
+	order_write(store);
 	assert_int_equal(store_finish(store), 0);
 	store_destroy(store);
 	return 0;
@@ -101,6 +141,31 @@ static void what_was_written_is_read(void **state)
 	profile_destroy(p);
 }
 
+static void the_order_is_read_when_asked_for(void **state)
+{
+	struct profile *p;
+
+	assert_int_equal(profile_load(path, &p), 0);
+	assert_int_equal(p->flow_count + p->cycle_count + p->path_table_count, 0);
+	profile_destroy(p);
+	assert_int_equal(profile_load_flow(path, &p), 0);
+	assert_int_equal(p->run_table_count, 1);
+	assert_int_equal(p->path_table_count, 2);
+	assert_int_equal(p->path_tables[1].first, 3);
+	assert_memory_equal(p->path_tables[1].data, "ab", 2);
+	assert_int_equal(p->run_parents[0].inherited, 1);
+	assert_int_equal(p->flow_count, 2);
+	assert_int_equal(p->flows[1].instructions, 20);
+	assert_int_equal(p->flows[1].stratum_start, 1);
+	assert_memory_equal(p->flows[0].data, "row", 3);
+	assert_int_equal(p->cycle_count, 2);
+	assert_null(p->cycles[0].symbols);
+	assert_int_equal(p->cycles[1].size, 2);
+	assert_int_equal(p->layers[0].cut, 1);
+	assert_int_equal(p->rare_cycles[0].weight, 5);
+	profile_destroy(p);
+}
+
 static void wrong_rows_are_refused(void **state)
 {
 	static const char *const wrongs[] = {
@@ -119,6 +184,21 @@ static void wrong_rows_are_refused(void **state)
 		"update source_line set file = 2 where line = 9",
 		"update source_line set module = 2 where line = 9",
 		"update source_line set line = -1 where line = 9",
+		"update run_table set process = 9",
+		"update path_table set count = -1",
+		"update path_table set process = 2 where first = 3",
+		"update run_parent set parent = 0",
+		"update flow set row = 2 where row = 1",
+		"update flow set instructions = 5 where row = 1",
+		"update flow set stratum_start = 4 where row = 1",
+		"update flow set thread = 3",
+		"update flow set instructions = 9223372036854775807, runs = -1 where row = 1",
+		"update cycle set level = 64 where level = 1",
+		"update cycle set trips = 4611686018427387904 where level = 1",
+		"update cycle set process = 2",
+		"update layer set thread = 9",
+		"update layer set symbols = -1",
+		"update rare_cycle set level = -1",
 	};
 
 	for (size_t i = 0; i < sizeof(wrongs) / sizeof(wrongs[0]); i++) {
@@ -129,7 +209,7 @@ static void wrong_rows_are_refused(void **state)
 		assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
 		assert_int_equal(sqlite3_exec(db, wrongs[i], NULL, NULL, NULL), SQLITE_OK);
 		sqlite3_close(db);
-		if (profile_load(path, &p) != -EBADMSG)
+		if (profile_load_flow(path, &p) != -EBADMSG)
 			fail_msg("believed: %s", wrongs[i]);
 	}
 }
@@ -138,6 +218,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(what_was_written_is_read, profile_make),
+		cmocka_unit_test_setup(the_order_is_read_when_asked_for, profile_make),
 		cmocka_unit_test(wrong_rows_are_refused),
 	};
 

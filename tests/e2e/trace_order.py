@@ -11,6 +11,7 @@ import bisect
 import collections
 import os
 import re
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -66,6 +67,13 @@ class Raw:
             run, first, whole = struct.unpack_from("<III", body, 8)
             last = struct.unpack_from("<QII", body, 24)
             table[run] = (table[first + whole - 1] if whole else []) + ([last] if last[2] else [])
+
+
+class Recorded(Trace):
+    """A profile that is there already."""
+
+    def __init__(self, path):  # pylint: disable=super-init-not-called
+        self.path, self.db = path, sqlite3.connect(path)
 
 
 def exported(path, *options):
@@ -301,6 +309,22 @@ class Order(unittest.TestCase):
         self.assertLess(abs(nearest["begin"] - compress), at / 100)
         self.assertIn(",", nearest["detectors"])  # two at least see it
         self.assertIn("libbz2", nearest["module"])
+
+    def test_options(self):
+        """Without a tool, paths are recorded; cycles are as long and as many as asked for."""
+        path, raw = lib.scratch("options.db"), lib.scratch("options.raw")
+        subprocess.run([lib.ASSAY, "trace", "-q", "--layers", "1", "--max-cycle", "4", "--memory", "8", "--raw", raw, "-o", path, "--",
+                        "true"], check=True, timeout=SECONDS)
+        trace = Recorded(path)
+        self.assertEqual((trace.meta("tool"), trace.meta("max_cycle")), ("paths", "4"))
+        self.assertEqual(trace.rows("select max(length) from cycle"), [(4,)])
+        (runs,) = Raw(raw).threads.values()
+        lines = [line.split() for line in layers_reference.report(runs, 3, 4) if line.startswith("level")]
+        self.assertEqual(trace.rows("select level, symbols, cycles, repeats from layer order by level"),
+                         [(int(w[1]), int(w[3]), int(w[5]), int(w[7])) for w in lines])
+        for wrong in (["--layers", "0"], ["--max-cycle", "1"], ["--memory", "no"], ["--tool", "count", "--layers", "2"]):
+            run = subprocess.run([lib.ASSAY, "trace", *wrong, "-o", path, "--", "true"], capture_output=True, check=False)
+            self.assertEqual(run.returncode, 2, wrong)
 
     def test_text(self):
         """Text has the same blocks as numbers."""
