@@ -414,9 +414,6 @@ int trace_strata(const struct profile *profile, const struct view_request *reque
 				 .level = request->level ? request->level : STRATA };
 	int err;
 
-	if (filter_has_code(&request->filter))
-		return err_set(-EINVAL,
-			       "--symbol, --module: they choose paths; see them in the view paths");
 	order_totals_set(table, profile, 0);
 	err = processes_load(&strata);
 	err = err ? err : cycles_collect(&strata);

@@ -476,6 +476,46 @@ static void what_cannot_be_is_refused(void **state)
 	recording_free(&recording);
 }
 
+static void code_is_not_cut_out_of_sequences(void **state)
+{
+	static const char *const names[] = { "strata", "layers", "phases", "at" };
+	struct view_request request = { .has_position = false };
+	struct recording recording;
+
+	recording_make(&recording);
+	recording_profile(&recording);
+	*array_push(&request.filter.symbols) = "help";
+	for (size_t i = 0; i < COUNT(names); i++) {
+		struct table *table = NULL;
+
+		assert_int_equal(view_run(view_find(names[i]), &recording.profile, &request,
+					  &table),
+				 -EINVAL);
+		assert_non_null(strstr(err_text(), "has no use"));
+	}
+	filter_deinit(&request.filter);
+	recording_free(&recording);
+}
+
+/* The thread's 142 instructions are too few to find phases in: it is one, with the sums of its blocks. */
+static void a_short_thread_is_one_phase(void **state)
+{
+	struct recording recording;
+	struct table *table;
+
+	recording_make(&recording);
+	table = view(recording_profile(&recording), "phases", &(struct view_request){ .top = 1 });
+	assert_int_equal(table->row_count, 2);
+	assert_int_equal(number(table, 0, "begin"), 0);
+	assert_int_equal(number(table, 0, "end"), 142);
+	assert_int_equal(number(table, 0, "phase_instructions"), 142);
+	assert_int_equal(number(table, 0, "instructions"), 63);
+	assert_int_equal(number(table, 0, "trips"), 9);
+	assert_int_equal(number(table, 1, "end"), 26);
+	table_destroy(table);
+	recording_free(&recording);
+}
+
 static void other_profiles_have_no_order(void **state)
 {
 	struct recording recording = {};
@@ -497,6 +537,8 @@ int main(void)
 		cmocka_unit_test(numbers_of_one_path_are_added_up),
 		cmocka_unit_test(numbers_of_one_stratum_are_added_up),
 		cmocka_unit_test(what_cannot_be_is_refused),
+		cmocka_unit_test(code_is_not_cut_out_of_sequences),
+		cmocka_unit_test(a_short_thread_is_one_phase),
 		cmocka_unit_test(other_profiles_have_no_order),
 	};
 

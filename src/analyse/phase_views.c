@@ -136,7 +136,8 @@ enum {
 	H_RANK,
 	H_HOT_TRIPS,
 	H_HOT_INSTRUCTIONS,
-	H_COLUMNS
+	H_KINDS,
+	H_COLUMNS = H_KINDS + HEAT_KIND_COUNT
 };
 
 static const struct column phase_columns[] = {
@@ -160,6 +161,10 @@ static const struct column phase_columns[] = {
 	[H_RANK] = { "rank", "", COLUMN_INTEGER, COLUMN_DATA },
 	[H_HOT_TRIPS] = { "trips", "", COLUMN_COUNT, COLUMN_DATA },
 	[H_HOT_INSTRUCTIONS] = { "instructions", "", COLUMN_COUNT, COLUMN_DATA },
+#define X(name, text, what, amount)                                                                \
+	[H_KINDS + HEAT_##name] = { "phase_" text, "", COLUMN_COUNT, COLUMN_DATA },
+	HEAT_KINDS(X)
+#undef X
 };
 
 static const char *detectors_text(struct table *table, unsigned detectors)
@@ -182,6 +187,8 @@ static void phase_fill(const struct phase_view *view, const struct phase *phase,
 	row[H_END] = cell_number(phase->end);
 	row[H_SHARE] = cell_real(share_of(phase->end - phase->begin, view->table->totals.seen));
 	row[H_LABEL] = cell_integer(phase->label);
+	for (unsigned i = 0; i < HEAT_KIND_COUNT; i++)
+		row[H_KINDS + i] = cell_number(phase->heat.of[i]);
 	row[H_NUMBER] = cell_integer((int64_t)number);
 	row[H_DETECTORS] = cell_text(detectors_text(view->table, phase->detectors));
 	row[H_PID] = cell_integer(view->profile->processes[thread->process].pid);

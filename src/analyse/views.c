@@ -41,16 +41,16 @@ const struct view views[] = {
 	  NULL, NESTED_MIN_SHARE, true, .order = VIEW_ORDER_NEEDED,
 	  .takes = VIEW_TAKES_TOP | VIEW_TAKES_HEAT, .run_trace = trace_paths },
 	{ "strata", "cycles of repeated paths, hottest first (--level N: of the layers above)",
-	  NULL, NESTED_MIN_SHARE, true, .order = VIEW_ORDER_NEEDED,
+	  NULL, NESTED_MIN_SHARE, true, .no_code = true, .order = VIEW_ORDER_NEEDED,
 	  .takes = VIEW_TAKES_TOP | VIEW_TAKES_LEVEL, .run_trace = trace_strata },
 	{ "layers", "cycles of each level: how many, and what was cut, broken or too rare to keep",
-	  NULL, .order = VIEW_ORDER_NEEDED, .run_trace = trace_layers },
+	  NULL, .no_code = true, .order = VIEW_ORDER_NEEDED, .run_trace = trace_layers },
 	{ "at", "what a trace did at --instruction N, --path N or --stratum N of a thread", NULL,
-	  .nested = true, .order = VIEW_ORDER_NEEDED, .takes = VIEW_TAKES_POSITION,
+	  .nested = true, .no_code = true, .order = VIEW_ORDER_NEEDED, .takes = VIEW_TAKES_POSITION,
 	  .run_trace = trace_at },
 	{ "phases", "phases of threads, with what tells them apart and their hot paths", NULL,
-	  NESTED_MIN_SHARE, true, .order = VIEW_ORDER_NEEDED, .takes = VIEW_TAKES_TOP,
-	  .run_trace = trace_phases },
+	  NESTED_MIN_SHARE, true, .no_code = true, .order = VIEW_ORDER_NEEDED,
+	  .takes = VIEW_TAKES_TOP, .run_trace = trace_phases },
 	{ "transfers", "how often a trace went from module to module, as a matrix", NULL,
 	  .order = VIEW_ORDER_NEEDED, .run_trace = trace_transfers },
 	{ "mix", "kinds of instructions that a trace executed, by module", NULL,
@@ -182,6 +182,11 @@ static int request_check(const struct view *view, const struct profile *profile,
 			      "--sort %s: the rows of the view %s belong together and cannot "
 			      "be sorted; use the view %s",
 			      request->sort, view->name, view->values ? "values" : "functions");
+	if (!err && view->no_code && filter_has_code(&request->filter))
+		err = err_set(-EINVAL,
+			      "--symbol, --module: the view %s has no use for them; the view paths "
+			      "shows paths that have such code",
+			      view->name);
 	if (!err && view->values)
 		err = view_values_filter_check(&request->filter);
 	if (!err && view->values)

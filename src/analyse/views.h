@@ -58,6 +58,7 @@ struct view {
 	bool nested; /* rows depend on their order: --sort makes no sense */
 	bool values; /* about values: they are needed, and cannot be told apart by process */
 	enum view_order order;
+	bool no_code; /* takes no filter of code: parts of a sequence make no sense */
 	unsigned takes; /* of enum view_option_set */
 	double min_invariance; /* default */
 	/* The same of executed code; NULL: there is no such thing. */
