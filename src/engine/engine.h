@@ -229,6 +229,8 @@ struct fragment *translate(struct thread *thread, uint64_t pc);
  * they would be in the program. False: the address is not in a fragment.
  */
 bool translate_back(struct thread *thread, uint64_t at);
+/* Of the instruction that this is a copy of; what is in no fragment stays as it is. */
+uint64_t translate_address(struct thread *thread, uint64_t at);
 
 /* --- unstable.c --- */
 enum { UNSTABLE_BYTES = 64 };

@@ -403,6 +403,16 @@ static uint64_t frame_place(const struct thread *thread, const struct handler *h
 	return thread->regs[RSP] - RED_ZONE;
 }
 
+/* The last x87 instruction is the program's. */
+static void vectors_correct(struct thread *thread, struct _fpstate *vectors)
+{
+	if (thread->native || !vectors->rip)
+		return;
+	engine_lock();
+	vectors->rip = translate_address(thread, vectors->rip);
+	engine_unlock();
+}
+
 /* NULL: there is no room for it. */
 static struct frame *frame_make(struct thread *thread, const struct handler *handler,
 				const siginfo_t *info, const struct ucontext *context,
@@ -416,6 +426,7 @@ static struct frame *frame_make(struct thread *thread, const struct handler *han
 	if (!user_touch((uint64_t)frame, vectors + size - (uint64_t)frame))
 		return NULL;
 	copy_bytes((void *)vectors, context->uc_mcontext.fpstate, size);
+	vectors_correct(thread, (struct _fpstate *)vectors);
 	copy_bytes(&frame->context, context, sizeof(*context));
 	copy_bytes(&frame->info, info, sizeof(*info));
 	frame->restorer = handler->restorer;

@@ -878,6 +878,21 @@ static void registers_back(struct thread *thread, const struct build *build)
 		thread->regs[build->state >> STATE_Y_SHIFT & 7] = thread->spill[1];
 }
 
+/* As when the fragment was made, but that nothing is written: the state at the address wanted is found. */
+static void build_back(struct build *build, struct fragment *fragment)
+{
+	build->fragment = fragment;
+	build->pc = fragment->pc;
+	build->stop = fragment->checked ? fragment->pc + fragment->pieces[0].length : 0;
+	build->at = fragment->indirect;
+	build->first_run = fragment->first_run;
+	build->flags_dead = fragment->flags_dead;
+	entry_put(build);
+	build->at = fragment->body;
+	guarded_call(pieces_put, build, NULL);
+	stubs_back(build);
+}
+
 bool translate_back(struct thread *thread, uint64_t at)
 {
 	struct fragment *fragment = cache_holder(at);
@@ -888,16 +903,7 @@ bool translate_back(struct thread *thread, uint64_t at)
 		return false;
 	if (fragment->checked && unstable_back(thread, fragment, build.wanted))
 		return true;
-	build.fragment = fragment;
-	build.pc = fragment->pc;
-	build.stop = fragment->checked ? fragment->pc + fragment->pieces[0].length : 0;
-	build.at = fragment->indirect;
-	build.first_run = fragment->first_run;
-	build.flags_dead = fragment->flags_dead;
-	entry_put(&build);
-	build.at = fragment->body;
-	guarded_call(pieces_put, &build, NULL);
-	stubs_back(&build);
+	build_back(&build, fragment);
 	registers_back(thread, &build);
 	if (build.state & STATE_FORWARD && !awkward_is_address(thread->pc))
 		branch_undo(thread, fragment);
@@ -907,4 +913,15 @@ bool translate_back(struct thread *thread, uint64_t at)
 			     build.state & STATE_WHOLE ? piece->length : build.state_pc - piece->pc,
 			     build.state_instructions);
 	return true;
+}
+
+uint64_t translate_address(struct thread *thread, uint64_t at)
+{
+	struct fragment *fragment = cache_holder(at);
+	struct build build = { .thread = thread, .back = true, .wanted = (const uint8_t *)at };
+
+	if (!fragment)
+		return at;
+	build_back(&build, fragment);
+	return build.state_pc;
 }

@@ -20,6 +20,7 @@ enum {
 	HUNG_TICKS =
 		8, /* 0.4 seconds of CPU time: no sequence that ends takes a quarter of that, even stepped */
 	VECTORS_HEADER = 512,
+	X87_ADDRESS = 8,
 	XMM_OFFSET = 160,
 	PARTS = 20, /* of an xsave area */
 	WORD_SIGNAL = 0,
@@ -37,15 +38,16 @@ enum {
 	WORD_GS,
 	WORD_SEGMENTS,
 	WORD_HUNG,
+	WORD_X87, /* the last x87 instruction, as a frame has it */
 	WORD_COUNT,
 };
 
-static const char *const word_names[] = { "signal", "code",  "address",	  "trap",     "error",
-					  "cr2",    "steps", "selectors", "rip",      "rax",
-					  "rcx",    "rdx",   "rbx",	  "rsp",      "rbp",
-					  "rsi",    "rdi",   "r8",	  "r9",	      "r10",
-					  "r11",    "r12",   "r13",	  "r14",      "r15",
-					  "flags",  "fs",    "gs",	  "segments", "hung" };
+static const char *const word_names[] = {
+	"signal", "code",  "address", "trap", "error",	  "cr2",  "steps", "selectors",
+	"rip",	  "rax",   "rcx",     "rdx",  "rbx",	  "rsp",  "rbp",   "rsi",
+	"rdi",	  "r8",	   "r9",      "r10",  "r11",	  "r12",  "r13",   "r14",
+	"r15",	  "flags", "fs",      "gs",   "segments", "hung", "x87"
+};
 _Static_assert(sizeof(word_names) / sizeof(word_names[0]) == WORD_COUNT, "names");
 
 static uint8_t pristine_low[LOW_SIZE], pristine_near[NEAR_SIZE];
@@ -245,7 +247,7 @@ static uint64_t vectors_hash(const uint8_t *vectors)
 	memset(legacy + 28, 0, 4); /* which bits of mxcsr there are */
 	if (in_use & 2)
 		memcpy(legacy + XMM_OFFSET, vectors + XMM_OFFSET, 256);
-	memset(legacy + 8, 0, 8); /* address of the last x87 instruction: see the design page */
+	memset(legacy + X87_ADDRESS, 0, 8); /* see the design page */
 	hash = XXH3_64bits(legacy, sizeof(legacy));
 	for (size_t part = 2; part < 8; part++) {
 		static const uint8_t zero[1024];
@@ -255,6 +257,13 @@ static uint64_t vectors_hash(const uint8_t *vectors)
 			hash = XXH3_64bits_withSeed(from, part_size[part], hash);
 	}
 	return hash;
+}
+
+static uint64_t x87_address(const uint8_t *vectors)
+{
+	bool in_use = vectors[VECTORS_HEADER] & 1;
+
+	return in_use ? *(const uint64_t *)(vectors + X87_ADDRESS) : 0;
 }
 
 /* --- Signals ------------------------------------------------------------------------------------------------- */
@@ -326,6 +335,7 @@ static void signal_take(int number, const siginfo_t *info, const ucontext_t *con
 	general_take(registers, words + WORD_GENERAL);
 	words[WORD_FLAGS] = (uint64_t)registers[REG_EFL];
 	now.outcome->vectors = vectors_hash((const uint8_t *)context->uc_mcontext.fpregs);
+	words[WORD_X87] = x87_address((const uint8_t *)context->uc_mcontext.fpregs);
 }
 
 static bool is_step(int number, const siginfo_t *info)
