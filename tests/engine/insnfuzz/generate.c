@@ -345,10 +345,9 @@ void generate(struct random *random, bool loops, struct sequence *ret)
 	targets_choose(random, ret);
 }
 
-static void fix(const struct item *item, const uint64_t *starts, uint64_t next, uint64_t leave,
-		uint8_t *place)
+static void fix(const struct item *item, const uint64_t *starts, uint64_t next, uint8_t *place)
 {
-	uint64_t to = item->target == TARGET_LEAVE ? leave : starts[item->target];
+	uint64_t to = item->target == TARGET_LEAVE ? LEAVE_BASE : starts[item->target];
 	int64_t distance = (int64_t)(to - next);
 
 	memcpy(place + item->fix_offset, &distance, item->fix_size);
@@ -366,7 +365,7 @@ static void fix_data(uint8_t *place, uint64_t next)
 	memcpy(place + insn.raw.disp.offset, &offset, 4);
 }
 
-size_t sequence_place(const struct sequence *sequence, uint64_t leave_pointer, uint8_t *place)
+size_t sequence_place(const struct sequence *sequence, uint8_t *place)
 {
 	uint64_t starts[ITEMS_MAX + 1], at = (uint64_t)place;
 
@@ -380,8 +379,7 @@ size_t sequence_place(const struct sequence *sequence, uint64_t leave_pointer, u
 		const struct item *item = &sequence->items[i];
 
 		if (item->fix_size)
-			fix(item, starts, starts[i] + item->length, leave_pointer,
-			    (uint8_t *)starts[i]);
+			fix(item, starts, starts[i] + item->length, (uint8_t *)starts[i]);
 		else
 			fix_data((uint8_t *)starts[i], starts[i] + item->length);
 	}

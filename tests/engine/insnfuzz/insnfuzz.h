@@ -16,6 +16,8 @@
 #define CODE_BASE 0x200000000000ull
 #define NEAR_BASE (CODE_BASE + 0x200000) /* data that code reaches relative to rip */
 #define HOLE_BASE (NEAR_BASE + NEAR_SIZE) /* no access, from here on and below the code */
+/* Where sequences find the address of machine_leave, which is random: far from what string instructions go through. */
+#define LEAVE_BASE (CODE_BASE - 0x8000000)
 #define LOW_BASE 0x40000000ull /* data and stack, below 4 GB for 32-bit addresses */
 #define LOW_RESERVED 0x1000000000ull
 
@@ -26,6 +28,7 @@ enum {
 	ITEM_BYTES = 16,
 	LOW_SIZE = 8192,
 	NEAR_SIZE = 4096,
+	LEAVE_SIZE = 4096,
 	HOLE_SIZE =
 		0x10200000, /* as far as bt reaches with a 32-bit register, and displacements besides */
 	VECTORS_SIZE = 4096,
@@ -76,8 +79,8 @@ struct sequence {
 
 /* What a sequence ends with, besides its own faults. */
 void generate(struct random *random, bool loops, struct sequence *ret);
-/* Puts the sequence where it will run; the last item's displacement leads to `leave`. Returns the bytes used. */
-size_t sequence_place(const struct sequence *sequence, uint64_t leave_pointer, uint8_t *place);
+/* Puts the sequence where it will run. Returns the bytes used. */
+size_t sequence_place(const struct sequence *sequence, uint8_t *place);
 /* An instruction that is not left out. */
 bool sequence_allows(const uint8_t *code);
 void sequence_print(const uint8_t *place, size_t size);

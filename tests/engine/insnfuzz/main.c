@@ -27,13 +27,7 @@ static uint8_t *slot(size_t index)
 	return (uint8_t *)CODE_BASE + index * SLOT;
 }
 
-/* Where sequences find the address of machine_leave. */
-static uint64_t leave_pointer(void)
-{
-	return CODE_BASE + BATCH * SLOT;
-}
-
-_Static_assert(BATCH *SLOT + 8 <= 0x200000, "code");
+_Static_assert(CODE_BASE + BATCH * SLOT <= NEAR_BASE, "code");
 
 /* The last sequence of a batch leads into memory that cannot be executed, often in the middle of an instruction. */
 static uint8_t *cliff(struct random *random, size_t size)
@@ -73,15 +67,14 @@ static void batch_run(const struct options *options, uint64_t batch)
 	uint64_t hash = batch;
 
 	run_code_edit();
-	*(uint64_t *)leave_pointer() = (uint64_t)machine_leave;
 	for (size_t i = 0; i < BATCH; i++) {
 		randoms[i] = random_for(options, batch, i);
 		generate(&randoms[i], options->timer > 0, &sequence);
 		places[i] = slot(i);
-		sizes[i] = sequence_place(&sequence, leave_pointer(), places[i]);
+		sizes[i] = sequence_place(&sequence, places[i]);
 		if (i == BATCH - 1) {
 			places[i] = cliff(&randoms[i], sizes[i]);
-			sequence_place(&sequence, leave_pointer(), places[i]);
+			sequence_place(&sequence, places[i]);
 		}
 		sequence_starts(&sequence, starts[i]);
 	}

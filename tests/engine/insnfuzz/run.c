@@ -134,6 +134,10 @@ void run_init(void)
 	map(NEAR_BASE, NEAR_SIZE, PROT_READ | PROT_WRITE);
 	map(HOLE_BASE, HOLE_SIZE, PROT_NONE);
 	map(CODE_BASE - HOLE_SIZE, HOLE_SIZE, PROT_NONE);
+	map(LEAVE_BASE, LEAVE_SIZE, PROT_READ | PROT_WRITE);
+	*(uint64_t *)LEAVE_BASE = (uint64_t)machine_leave;
+	if (mprotect((void *)LEAVE_BASE, LEAVE_SIZE, PROT_READ))
+		err(1, "mprotect");
 	for (size_t i = 0; i < LOW_SIZE; i++)
 		pristine_low[i] = (uint8_t)random_next(&random);
 	for (size_t i = 0; i < NEAR_SIZE; i++)
