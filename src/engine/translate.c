@@ -549,6 +549,15 @@ static bool put_trap(struct build *build)
 	return true;
 }
 
+/* A prefix for gs of which the decoder does not know what for, as at clzero: there may be an operand. */
+static bool is_gs_odd(const ZydisDecodedInstruction *insn)
+{
+	for (unsigned i = 0; i < insn->raw.prefix_count; i++)
+		if (insn->raw.prefixes[i].value == 0x65)
+			return !(insn->attributes & ZYDIS_ATTRIB_HAS_SEGMENT_FS);
+	return false;
+}
+
 /* Whatever does not go elsewhere by itself. */
 static bool other_put(struct build *build)
 {
@@ -577,7 +586,7 @@ static bool other_put(struct build *build)
 		put_int80(build);
 		return true;
 	default:
-		return copy(build);
+		return !is_gs_odd(insn) && copy(build);
 	}
 }
 

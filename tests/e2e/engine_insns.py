@@ -4,7 +4,7 @@
 
 tests/engine/insnfuzz makes the sequences from a seed and prints a hash for each batch of 1024. Where two hashes differ, the
 sequence is searched for and shown with what came of it. A part of them is interrupted by a timer, whose handler looks at
-where it has interrupted. INSNFUZZ_SEQUENCES is how many sequences to run; what is run is the same each time.
+where it has interrupted; in a part of the processes a tool has put code in between. INSNFUZZ_SEQUENCES is how many sequences to run; what is run is the same each time.
 """
 
 import json
@@ -20,6 +20,7 @@ BATCH = 1024
 BATCHES = 32 # of a process
 TIMER_EVERY = 4 # of that many processes one has a timer
 TIMER = ["-t", "400"] # microseconds
+TOOLS = ["none", "none", "none", "none", "none", "blocks", "count", "coverage"] # of the processes, in turn
 SECONDS = 300
 SHOWN = 60 # lines: more than the longest sequence
 
@@ -28,19 +29,20 @@ def native(arguments):
     return subprocess.run([PROGRAM, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS)
 
 
-def traced(arguments):
+def traced(tool, arguments):
     """The finished process, and what of it left the engine."""
     path = lib.scratch("summary.json")
-    run = subprocess.run([lib.ASSAY, "trace", "-q", "--tool", "none", "--summary", path, "--", PROGRAM, *arguments],
+    run = subprocess.run([lib.ASSAY, "trace", "-q", "--tool", tool, "-o", lib.scratch("insns.assay"), "--summary", path,
+                          "--", PROGRAM, *arguments],
                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS)
     with open(path, encoding="utf-8") as file:
         return run, json.load(file)["rows"]
 
 
-def first_difference(arguments):
+def first_difference(tool, arguments):
     """The first sequence whose hashes differ: its batch, and its number in the batch; None."""
     batch = int(arguments[arguments.index("-b") + 1])
-    lines = zip(native([*arguments, "-e"]).stdout.splitlines(), traced([*arguments, "-e"])[0].stdout.splitlines())
+    lines = zip(native([*arguments, "-e"]).stdout.splitlines(), traced(tool, [*arguments, "-e"])[0].stdout.splitlines())
     for ours, theirs in lines:
         if ours.startswith("batch"):
             batch += 1
@@ -49,26 +51,26 @@ def first_difference(arguments):
     return None
 
 
-def difference(arguments, batch):
+def difference(tool, arguments, batch):
     """What differs, in words: by itself if it does, otherwise behind all that ran before it."""
     for first in batch, 0:
-        found = first_difference([*arguments, "-b", str(first), "-n", str(batch - first + 1)])
+        found = first_difference(tool, [*arguments, "-b", str(first), "-n", str(batch - first + 1)])
         if found:
             show = [*arguments, "-b", str(first), "-n", str(found[0] - first + 1), "-p", found[1]]
             return "\n".join(["natively:", *native(show).stdout.splitlines()[-SHOWN:],
-                              "in the engine:", *traced(show)[0].stdout.splitlines()[-SHOWN:]])
+                              "in the engine:", *traced(tool, show)[0].stdout.splitlines()[-SHOWN:]])
     return "the same when it is run again"
 
 
 class Instructions(unittest.TestCase):
-    def compare(self, seed, extra):
+    def compare(self, seed, tool, extra):
         """How many interrupts came while sequences ran in the engine."""
         arguments = ["-s", str(seed), *extra]
         wanted = native([*arguments, "-n", str(BATCHES)])
-        got, left = traced([*arguments, "-n", str(BATCHES)])
+        got, left = traced(tool, [*arguments, "-n", str(BATCHES)])
         for ours, theirs in zip(wanted.stdout.splitlines(), got.stdout.splitlines()):
             if ours != theirs:
-                self.fail(f"seed {seed}, {ours}: {difference(arguments, int(ours.split()[1]))}")
+                self.fail(f"seed {seed}, {tool}, {ours}: {difference(tool, arguments, int(ours.split()[1]))}")
         self.assertEqual((wanted.returncode, wanted.stdout), (got.returncode, got.stdout), got.stderr)
         self.assertEqual(left, [], f"seed {seed}: a thread left the engine")
         return int(got.stderr.rsplit("interrupted ", 1)[1])
@@ -76,7 +78,7 @@ class Instructions(unittest.TestCase):
     def test_sequences(self):
         interrupts = 0
         for i in range(max(2, -(-SEQUENCES // (BATCH * BATCHES)))):
-            interrupts += self.compare(i + 1, TIMER if i % TIMER_EVERY == 1 else [])
+            interrupts += self.compare(i + 1, TOOLS[i % len(TOOLS)], TIMER if i % TIMER_EVERY == 1 else [])
         self.assertGreater(interrupts, 100)
 
 
