@@ -506,7 +506,8 @@ static bool put_gs(struct build *build)
  */
 static void put_popf(struct build *build)
 {
-	static const uint8_t load[] = { 0x0f, 0xb7, 0x0c, 0x24 }; /* movzwl (%rsp), %ecx */
+	static const uint8_t load[] = { 0x48, 0x8b, 0x0c, 0x24 }; /* mov (%rsp), %rcx */
+	static const uint8_t load_small[] = { 0x0f, 0xb7, 0x0c, 0x24 }; /* movzwl (%rsp), %ecx */
 	static const uint8_t select[] = {
 		0x0f, 0xb6, 0xcd, /* movzbl %ch, %ecx */
 		0x8d, 0x0c, 0xcd, 0, 0, 0, 0, /* lea (,%rcx,8), %ecx */
@@ -518,7 +519,8 @@ static void put_popf(struct build *build)
 	uint8_t *from;
 
 	put_thread_move(build, 0x89, RCX, THREAD_SPILL0);
-	put_bytes(build, load, sizeof(load));
+	/* As wide as popf itself: it may fault, and for one reason or another. */
+	put_bytes(build, build->insn.operand_width == 16 ? load_small : load, sizeof(load));
 	put_state(build, build->pc, STATE_RCX);
 	put_bytes(build, select, sizeof(select));
 	from = build->at;
@@ -549,12 +551,11 @@ static bool put_trap(struct build *build)
 	return true;
 }
 
-/* A prefix for gs of which the decoder does not know what for, as at clzero: there may be an operand. */
-static bool is_gs_odd(const ZydisDecodedInstruction *insn)
+static bool has_gs_prefix(const ZydisDecodedInstruction *insn)
 {
 	for (unsigned i = 0; i < insn->raw.prefix_count; i++)
 		if (insn->raw.prefixes[i].value == 0x65)
-			return !(insn->attributes & ZYDIS_ATTRIB_HAS_SEGMENT_FS);
+			return true;
 	return false;
 }
 
@@ -585,8 +586,13 @@ static bool other_put(struct build *build)
 		build->ended = true;
 		put_int80(build);
 		return true;
+	case ZYDIS_MNEMONIC_CLZERO: /* the decoder does not know that rax is an address */
+	case ZYDIS_MNEMONIC_MONITOR:
+	case ZYDIS_MNEMONIC_MONITORX:
+	case ZYDIS_MNEMONIC_UMONITOR:
+		return !has_gs_prefix(insn) && copy(build);
 	default:
-		return !is_gs_odd(insn) && copy(build);
+		return copy(build);
 	}
 }
 

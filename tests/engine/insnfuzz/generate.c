@@ -248,7 +248,7 @@ static void random_add(struct random *random, struct sequence *sequence)
 			return;
 		}
 		if (random_below(random, 2000) == 0) {
-			item->length = 15;
+			item->length = ITEM_UNKNOWN;
 			return;
 		}
 	}
@@ -388,12 +388,17 @@ size_t sequence_place(const struct sequence *sequence, uint8_t *place)
 
 void sequence_starts(const struct sequence *sequence, uint64_t *ret)
 {
+	bool any = false;
 	size_t at = 0;
 
 	memset(ret, 0, SLOT / 8);
 	for (unsigned i = 0; i < sequence->count; i++) {
-		ret[at / 64] |= 1ull << at % 64;
-		at += sequence->items[i].length;
+		const struct item *item = &sequence->items[i];
+
+		any |= item_is_unknown(item);
+		for (size_t j = at; j < at + (any ? item->length : 1); j++)
+			ret[j / 64] |= 1ull << j % 64;
+		at += item->length;
 	}
 }
 

@@ -26,6 +26,7 @@ enum {
 	BATCH = 1024, /* sequences in one mapping */
 	ITEMS_MAX = 64, /* instructions of a sequence */
 	ITEM_BYTES = 16,
+	ITEM_UNKNOWN = 16, /* length of bytes that are no instruction: others have at most 15 */
 	LOW_SIZE = 8192,
 	NEAR_SIZE = 4096,
 	LEAVE_SIZE = 4096,
@@ -71,6 +72,12 @@ struct item {
 		     and a far jump lead into 32-bit code */
 };
 
+/* Not to the decoder, that is: the processor may know one, and where it ends. */
+static inline bool item_is_unknown(const struct item *item)
+{
+	return item->length == ITEM_UNKNOWN;
+}
+
 struct sequence {
 	struct item items[ITEMS_MAX + 1];
 	unsigned count;
@@ -84,7 +91,7 @@ size_t sequence_place(const struct sequence *sequence, uint8_t *place);
 /* An instruction that is not left out. */
 bool sequence_allows(const uint8_t *code);
 void sequence_print(const uint8_t *place, size_t size);
-/* Sets the bit of each instruction's offset. */
+/* Sets the bit of each offset at which an instruction may begin. */
 void sequence_starts(const struct sequence *sequence, uint64_t *ret);
 
 /* --- forms.c: sequences that need several instructions to make sense --- */
