@@ -374,7 +374,6 @@ size_t sequence_place(const struct sequence *sequence, uint8_t *place)
 		memcpy((void *)at, sequence->items[i].bytes, sequence->items[i].length);
 		at += sequence->items[i].length;
 	}
-	memset((void *)at, 0xcc, 15);
 	for (unsigned i = 0; i < sequence->count; i++) {
 		const struct item *item = &sequence->items[i];
 
@@ -386,19 +385,40 @@ size_t sequence_place(const struct sequence *sequence, uint8_t *place)
 	return at - (uint64_t)place;
 }
 
+/* Not to the decoder, that is: the processor may know one, and where it ends. */
+static bool item_is_unknown(const struct item *item)
+{
+	return item->length == ITEM_UNKNOWN;
+}
+
+static bool item_is_indirect(const struct item *item)
+{
+	ZydisDecodedInstruction insn;
+
+	if (!decode(item->bytes, item->length, &insn))
+		return true;
+	return insn.meta.category == ZYDIS_CATEGORY_RET ||
+	       ((insn.meta.category == ZYDIS_CATEGORY_CALL ||
+		 insn.meta.category == ZYDIS_CATEGORY_UNCOND_BR) &&
+		!insn.raw.imm[0].is_relative);
+}
+
+bool sequence_strays(const struct sequence *sequence)
+{
+	for (unsigned i = 0; i + 1 < sequence->count; i++)
+		if (item_is_unknown(&sequence->items[i]) || item_is_indirect(&sequence->items[i]))
+			return true;
+	return false;
+}
+
 void sequence_starts(const struct sequence *sequence, uint64_t *ret)
 {
-	bool any = false;
 	size_t at = 0;
 
 	memset(ret, 0, SLOT / 8);
 	for (unsigned i = 0; i < sequence->count; i++) {
-		const struct item *item = &sequence->items[i];
-
-		any |= item_is_unknown(item);
-		for (size_t j = at; j < at + (any ? item->length : 1); j++)
-			ret[j / 64] |= 1ull << j % 64;
-		at += item->length;
+		ret[at / 64] |= 1ull << at % 64;
+		at += sequence->items[i].length;
 	}
 }
 

@@ -72,12 +72,6 @@ struct item {
 		     and a far jump lead into 32-bit code */
 };
 
-/* Not to the decoder, that is: the processor may know one, and where it ends. */
-static inline bool item_is_unknown(const struct item *item)
-{
-	return item->length == ITEM_UNKNOWN;
-}
-
 struct sequence {
 	struct item items[ITEMS_MAX + 1];
 	unsigned count;
@@ -91,7 +85,9 @@ size_t sequence_place(const struct sequence *sequence, uint8_t *place);
 /* An instruction that is not left out. */
 bool sequence_allows(const uint8_t *code);
 void sequence_print(const uint8_t *place, size_t size);
-/* Sets the bit of each offset at which an instruction may begin. */
+/* Whether it may come to the middle of an instruction: by a branch whose target it may have changed, or an unknown one. */
+bool sequence_strays(const struct sequence *sequence);
+/* Sets the bit of each instruction's offset. */
 void sequence_starts(const struct sequence *sequence, uint64_t *ret);
 
 /* --- forms.c: sequences that need several instructions to make sense --- */
@@ -134,6 +130,7 @@ void run_init(void);
 void run_timer(unsigned microseconds);
 void run_code(uint8_t *code, size_t size);
 void run_code_edit(void);
+/* starts: where a timer may interrupt it; NULL: anywhere. */
 void run_one(struct random *random, uint64_t code, size_t size, const uint64_t *starts,
 	     struct outcome *ret);
 uint64_t outcome_hash(const struct outcome *outcome);

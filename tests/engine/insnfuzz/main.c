@@ -63,10 +63,12 @@ static void batch_run(const struct options *options, uint64_t batch)
 	static size_t sizes[BATCH];
 	static uint8_t *places[BATCH];
 	static uint64_t starts[BATCH][SLOT / 64];
+	static bool strays[BATCH];
 	struct outcome outcome;
 	uint64_t hash = batch;
 
 	run_code_edit();
+	memset((void *)CODE_BASE, 0xcc, NEAR_BASE - CODE_BASE); /* nothing of other batches */
 	for (size_t i = 0; i < BATCH; i++) {
 		randoms[i] = random_for(options, batch, i);
 		generate(&randoms[i], options->timer > 0, &sequence);
@@ -77,12 +79,14 @@ static void batch_run(const struct options *options, uint64_t batch)
 			sequence_place(&sequence, places[i]);
 		}
 		sequence_starts(&sequence, starts[i]);
+		strays[i] = sequence_strays(&sequence);
 	}
 	run_code((uint8_t *)CODE_BASE, NEAR_BASE - CODE_BASE);
 	for (size_t i = 0; i < BATCH; i++) {
 		if ((long)i == options->print)
 			sequence_print(places[i], sizes[i]);
-		run_one(&randoms[i], (uint64_t)places[i], sizes[i], starts[i], &outcome);
+		run_one(&randoms[i], (uint64_t)places[i], sizes[i], strays[i] ? NULL : starts[i],
+			&outcome);
 		if (outcome_hung(&outcome))
 			hung++;
 		else

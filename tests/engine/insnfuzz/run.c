@@ -308,7 +308,7 @@ static void on_timer(const greg_t *registers)
 	if (!now.running || !is_in_code(rip))
 		return;
 	interrupts++;
-	if (is_in_sequence(rip) && now.starts[offset / 64] >> offset % 64 & 1)
+	if (!now.starts || (is_in_sequence(rip) && now.starts[offset / 64] >> offset % 64 & 1))
 		return;
 	printf("interrupted at %#lx, which is no instruction of the sequence at %#lx\n",
 	       (unsigned long)rip, (unsigned long)now.start);
