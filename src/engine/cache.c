@@ -35,8 +35,8 @@ enum {
 	ARENA_BYTES = 32 << 20, /* large: later there may be no room near the code */
 	ARENA_BYTES_MIN = 1 << 16,
 	LIMIT = 256 << 20, /* all arenas */
-	FRAGMENT_BYTES = 64, /* there is room for so many, on average */
-	EXIT_BYTES = 64,
+	FRAGMENT_BYTES = 128, /* there is room for so many, on average */
+	EXIT_BYTES = 128,
 	EXIT_BITS = 20, /* of an exit's number: which of its arena */
 	NOTES_ROOM = 8192, /* that a fragment may take */
 	EXITS_ROOM = 64,
@@ -115,7 +115,7 @@ static size_t exits_max(void)
 static size_t notes_bytes(void)
 {
 	return fragments_max() * sizeof(struct fragment *) + exits_max() * sizeof(struct exit) +
-	       arena_bytes();
+	       arena_bytes() / 2;
 }
 
 /* --- Arenas ---------------------------------------------------------------------------------------- */
@@ -292,7 +292,7 @@ static struct arena *arena_new(uint64_t pc)
 static bool has_room(const struct arena *arena, size_t size)
 {
 	return (size_t)(arena->end - arena->next) >= size &&
-	       (size_t)(arena->notes_next - arena->notes) + NOTES_ROOM <= arena_bytes() &&
+	       (size_t)(arena->notes_next - arena->notes) + NOTES_ROOM <= arena_bytes() / 2 &&
 	       arena->exit_count + EXITS_ROOM <= exits_max() &&
 	       arena->fragment_count < fragments_max();
 }

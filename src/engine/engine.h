@@ -296,7 +296,6 @@ void thread_targets_clear(struct thread *thread);
 void threads_only(struct thread *thread);
 /* Whoever asks, even if gs is the program's again; NULL: a thread that was made outside of the engine. */
 struct thread *thread_find(void);
-struct thread *thread_current(void);
 /* Those of the process. */
 struct sighand *thread_any_handlers(void);
 extern uint32_t engine_lock_word;

@@ -76,12 +76,24 @@ void signal_unblock(uint64_t mask)
 	sys_4(rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
 }
 
+/* Of a program that has just begun: what it ignores comes from whoever executed it. */
+static struct sighand *handlers_inherit(void)
+{
+	struct sighand *sighand = memory_take(sizeof(*sighand));
+	struct kernel_action action = {};
+
+	for (uint64_t i = 0; i < SIGNALS; i++)
+		if (!sys_4(rt_sigaction, i + 1, 0, &action, 8))
+			sighand->handlers[i].handler = action.handler;
+	return sighand;
+}
+
 void signal_start(struct thread *thread)
 {
 	struct kernel_stack stack;
 
 	if (!thread->sighand)
-		thread->sighand = memory_take(sizeof(*thread->sighand));
+		thread->sighand = handlers_inherit();
 	if (!thread->signal_stack)
 		thread->signal_stack = (uint64_t)memory_map(SIGNAL_STACK);
 	stack = (struct kernel_stack){ .start = thread->signal_stack, .size = SIGNAL_STACK };
@@ -690,6 +702,35 @@ void signal_hand_back(struct thread *thread, enum engine_leave reason)
 	engine_die("a signal of our own did not come");
 }
 
+/*
+ * A thread that we have never seen: one that had left made it. The kernel's frame is the one it would have got without us,
+ * so the program's handler is called on it as it is.
+ */
+static void pass_on(int number, siginfo_t *info, struct ucontext *context)
+{
+	struct sighand *sighand = thread_any_handlers();
+	struct handler handler;
+	uint64_t mask;
+
+	if (number == SIGSEGV && info->si_code == SEGV_ACCERR && guard_is_on() &&
+	    guard_fault((uint64_t)info->si_addr))
+		return;
+	if (!sighand)
+		engine_die("a signal in a thread that is not known");
+	handler = handler_get(sighand, (uint64_t)number);
+	if (!is_handled(handler.handler)) {
+		if (!handler.handler)
+			end_by(number, context);
+		return;
+	}
+	copy_bytes(&mask, &context->uc_sigmask, sizeof(mask));
+	mask |= handler.mask | (handler.flags & SA_NODEFER ? 0 : 1ull << (number - 1));
+	if (handler.flags & SA_RESETHAND)
+		handler_reset(sighand, (uint64_t)number);
+	signal_unblock(mask);
+	((void (*)(int, siginfo_t *, void *))handler.handler)(number, info, context);
+}
+
 void signal_arrive(int number, void *info_given, void *context_given)
 {
 	struct ucontext *context = context_given;
@@ -697,7 +738,11 @@ void signal_arrive(int number, void *info_given, void *context_given)
 	struct thread *thread;
 	uint64_t rip = context->uc_mcontext.rip, mask;
 
-	thread = thread_current();
+	thread = thread_find();
+	if (!thread) {
+		pass_on(number, info, context);
+		return;
+	}
 	copy_bytes(&mask, &context->uc_sigmask, sizeof(mask));
 	if (thread->handed_back) {
 		hand_back(thread, (uint64_t)number, context);

@@ -244,15 +244,6 @@ struct sighand *thread_any_handlers(void)
 	return NULL;
 }
 
-struct thread *thread_current(void)
-{
-	struct thread *thread = thread_find();
-
-	if (!thread)
-		engine_die("a signal in a thread that is not known");
-	return thread;
-}
-
 bool thread_is_alone(const struct thread *thread)
 {
 	long pid = sys_0(getpid);
