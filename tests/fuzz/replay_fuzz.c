@@ -48,14 +48,12 @@ struct translation *blocks_get(const struct blocks *blocks, uint32_t serial)
 static void blocks_fill(struct blocks *blocks)
 {
 	for (uint32_t i = 0; i < BLOCKS; i++) {
-		struct uop_block *block = mem_alloc(sizeof(*block));
+		struct translation *translation = &blocks->all[i];
 
-		lift_block(codes[i].code, codes[i].size, ADDRESS + i * STEP, block);
-		blocks->all[i] = (struct translation){
-			.key = { .address = ADDRESS + i * STEP, .module = RUN_MODULE_FIRST },
-			.serial = i + 1,
-			.block = block,
-		};
+		translation->key = (struct block_key){ .address = ADDRESS + i * STEP,
+						       .module = RUN_MODULE_FIRST };
+		translation->serial = i + 1;
+		lift_block(codes[i].code, codes[i].size, ADDRESS + i * STEP, &translation->block);
 	}
 }
 
@@ -86,7 +84,7 @@ static int on_place(void *ctx, const struct replay_place *place, struct capture_
 /* Where the log says that a block is entered, it says which: inputs would hardly ever guess both words. */
 static void log_fill(struct run_record *run, const uint8_t *data, size_t size)
 {
-	uint64_t pc = run->pc;
+	uint64_t pc = run->pc, missing[RUN_MISSING_WORDS(RUN_LOG_MAX)] = {};
 	size_t at = 0;
 
 	while (run->log_count + 2 <= RUN_LOG_MAX && at + 2 <= size) {
@@ -101,18 +99,18 @@ static void log_fill(struct run_record *run, const uint8_t *data, size_t size)
 										     << 32;
 			continue;
 		}
-		run->missing[run->log_count / 64] |= (uint64_t)(kind >> 1 & 1)
-						     << (run->log_count % 64);
+		missing[run->log_count / 64] |= (uint64_t)(kind >> 1 & 1) << (run->log_count % 64);
 		memcpy(&run->log[run->log_count++], data + at, size - at < 8 ? size - at : 8);
 		at += 8;
 	}
+	memcpy(run->log + run->log_count, missing, RUN_MISSING_WORDS(run->log_count) * 8);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct blocks blocks;
 	static struct replay *replay;
-	struct run_record *run = mem_zalloc(sizeof(*run) + RUN_LOG_MAX * 8);
+	struct run_record *run = mem_zalloc(RUN_RECORD_MAX);
 	struct told told = { .run = run };
 	struct replay_end end;
 	size_t head = size < sizeof(*run) ? size : sizeof(*run);
