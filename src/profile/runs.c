@@ -118,6 +118,8 @@ size_t runs_at(const struct runs *runs, uint64_t run, const uint32_t **ret)
 	if (!run || run >= runs->ends.count)
 		return 0;
 	begin = runs->ends.items[run - 1];
+	if (runs->ends.items[run] == begin)
+		return 0;
 	*ret = runs->blocks.items + begin;
 	return runs->ends.items[run] - begin;
 }

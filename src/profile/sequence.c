@@ -217,7 +217,8 @@ int sequence_paths_add(struct sequence_paths *paths, const struct sequence_defin
 
 size_t sequence_path(const struct sequence_paths *paths, uint64_t number, const uint32_t **ret)
 {
-	if (number == 0 || number >= paths->ends.count)
+	if (number == 0 || number >= paths->ends.count ||
+	    paths->ends.items[number] == paths->ends.items[number - 1])
 		return 0;
 	*ret = &paths->runs.items[paths->ends.items[number - 1]];
 	return paths->ends.items[number] - paths->ends.items[number - 1];
