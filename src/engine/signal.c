@@ -715,8 +715,10 @@ static void pass_on(int number, siginfo_t *info, struct ucontext *context)
 	if (number == SIGSEGV && info->si_code == SEGV_ACCERR && guard_is_on() &&
 	    guard_fault((uint64_t)info->si_addr))
 		return;
-	if (!sighand)
-		engine_die("a signal in a thread that is not known");
+	if (!sighand) { /* the last thread is being given back: once more, to whom handles it then */
+		sys_4(rt_tgsigqueueinfo, sys_0(getpid), sys_0(gettid), number, info);
+		return;
+	}
 	handler = handler_get(sighand, (uint64_t)number);
 	if (!is_handled(handler.handler)) {
 		if (!handler.handler)

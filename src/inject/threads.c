@@ -47,6 +47,7 @@ static const uint64_t patience = 10000000000; /* for all of them */
 static const uint64_t turn = 2000000; /* a thread runs before it is asked to stop again */
 static const long look_pause = 50000;
 static const uint64_t release_patience = 200000000;
+static const uint64_t remind_pause = 500000000;
 
 /* --- What /proc says ------------------------------------------------------------------------------------- */
 
@@ -297,11 +298,24 @@ static bool is_complete(const struct threads *threads)
 	return task_status(threads->pid, threads->pid, "Threads", 10) == threads->tasks.count;
 }
 
+/* A thread that stopped for something else has forgotten that it was asked to. To ask once more does no harm. */
+static void tasks_remind(const struct threads *threads, uint64_t *at)
+{
+	uint64_t now = clock_monotonic();
+
+	if (now < *at)
+		return;
+	*at = now + remind_pause;
+	array_each(&threads->tasks, task)
+		if (!task->done)
+			ptrace(PTRACE_INTERRUPT, task->tid, NULL, NULL);
+}
+
 int threads_collect(struct threads *threads,
 		    int (*stopped)(struct threads *threads, struct task *task, int status))
 {
 	const struct timespec moment = { .tv_nsec = look_pause };
-	uint64_t end = clock_monotonic() + patience;
+	uint64_t end = clock_monotonic() + patience, remind = clock_monotonic() + remind_pause;
 	bool all = false, new = true;
 	int err = 0;
 
@@ -316,6 +330,7 @@ int threads_collect(struct threads *threads,
 				      "cannot stop all threads of process %d: one is in a system "
 				      "call that does not let go (vfork, or a device); try later",
 				      (int)threads->pid);
+		tasks_remind(threads, &remind);
 		if (!all)
 			nanosleep(&moment, NULL);
 	}

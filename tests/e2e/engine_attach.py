@@ -160,6 +160,8 @@ class Same(unittest.TestCase):
             while process.poll() is None and count < cycles:
                 run = subprocess.run([lib.ASSAY, "trace", "-q", "--tool", "none", "-p", str(process.pid), "--duration", "0.05"],
                                      capture_output=True, text=True, timeout=60)
+                if "has ended" in run.stderr:
+                    process.wait(timeout=10)
                 if process.poll() is None:
                     self.assertEqual((run.returncode, run.stderr), (0, ""))
                     count += 1
