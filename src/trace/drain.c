@@ -87,6 +87,7 @@ struct drain {
 	ARRAY(struct process *) processes;
 	ARRAY(struct thread *) threads;
 	ARRAY(struct process *) kept; /* that are over; the oldest first */
+	uint64_t taken; /* runs that were handed out */
 	uint64_t scanned, buried; /* when */
 	uint32_t hint; /* where slots were taken when we last looked */
 	uint32_t bell;
@@ -334,6 +335,7 @@ static void span_tell(struct drain *drain, struct thread *thread, const uint32_t
 	if (!count)
 		return;
 	thread->told.kept += count;
+	drain->taken += count;
 	sinks_tell(drain, runs, &thread->told, runs, count);
 }
 
@@ -582,6 +584,11 @@ static bool threads_drain(struct drain *drain)
 		any |= thread_drain(drain, drain->threads.items[i]);
 	}
 	return any;
+}
+
+uint64_t drain_taken(const struct drain *drain)
+{
+	return drain->taken;
 }
 
 bool drain_sweep(struct drain *drain)

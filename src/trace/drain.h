@@ -89,6 +89,8 @@ DEFINE_AUTO(struct drain, drain_destroy)
 
 /* true: something was taken. */
 bool drain_sweep(struct drain *drain);
+/* Runs that were handed out so far. */
+uint64_t drain_taken(const struct drain *drain);
 /* milliseconds: at most. */
 void drain_wait(struct drain *drain, unsigned milliseconds);
 /* Wakes drain_wait(), from any thread. */

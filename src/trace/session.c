@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The draining thread sleeps on the bell of the shared memory; it has no signals. The store, the load map and all that sinks
+ * The draining thread has no signals. While programs record, it looks at their rings every now and then: to be woken for each chunk
+ * would cost the programs an interrupt each time, and to look all the time would take the memory they write to away from
+ * them. Only if nothing comes for a while does it sleep on the bell of the shared memory. The store, the load map and all that sinks
  * keep belong to it from its start to its end, and to the caller before and after.
  */
 #include "trace/session.h"
@@ -19,7 +21,13 @@
 #include "trace/parts.h"
 #include "trace/raw.h"
 
-enum { NAP_MS = 20, SINKS = 2 };
+enum {
+	NAP_MS = 20,
+	SINKS = 2,
+	SWEEP_WORTH = 1 << 14, /* runs */
+	POLL_NS = 200000,
+	POLLS = 100,
+};
 
 struct session {
 	struct store *store;
@@ -124,11 +132,23 @@ void session_destroy(struct session *session)
 
 static void *session_main(void *ctx)
 {
+	const struct timespec moment = { .tv_nsec = POLL_NS };
 	struct session *session = ctx;
+	unsigned empty = 0; /* sweeps in a row that brought no runs */
 
-	while (!__atomic_load_n(&session->stop, __ATOMIC_ACQUIRE))
-		if (!drain_sweep(session->drain))
+	while (!__atomic_load_n(&session->stop, __ATOMIC_ACQUIRE)) {
+		uint64_t before = drain_taken(session->drain);
+		bool any = drain_sweep(session->drain);
+		uint64_t taken = drain_taken(session->drain) - before;
+
+		empty = taken ? 0 : empty + 1;
+		if (taken >= SWEEP_WORTH)
+			continue;
+		if (empty < POLLS)
+			nanosleep(&moment, NULL);
+		else if (!any)
 			drain_wait(session->drain, NAP_MS);
+	}
 	drain_finish(session->drain);
 	return NULL;
 }
