@@ -41,6 +41,7 @@ void view_code_deinit(struct view_code *code)
 	for (size_t i = 0; code->modules && i < code->profile->module_count; i++)
 		module_deinit(&code->modules[i]);
 	free(code->modules);
+	profile_code_destroy(code->stored);
 }
 
 /* Relocated data becomes constant before the program runs. */
@@ -126,8 +127,9 @@ static int code_from_file(struct view_code *code, const struct profile_symbol *s
 
 int view_code_get(struct view_code *code, uint32_t symbol, void **ret, size_t *ret_size)
 {
-	int err = profile_symbol_code(code->path, symbol, ret, ret_size);
+	int err = code->stored ? 0 : profile_code_create(code->path, &code->stored);
 
+	err = err ? err : profile_code_get(code->stored, symbol, ret, ret_size);
 	if (err == -ENOENT)
 		err = code_from_file(code, &code->profile->symbols[symbol], ret, ret_size);
 	return err;

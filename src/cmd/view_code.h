@@ -12,6 +12,7 @@
 struct view_code {
 	const char *path; /* of the profile */
 	const struct profile *profile;
+	struct profile_code *stored; /* NULL until it is asked for */
 	struct view_code_module *modules; /* by module; NULL until one is opened */
 };
 

@@ -473,26 +473,3 @@ const char *profile_meta(const struct profile *profile, const char *key)
 	}
 	return NULL;
 }
-
-int profile_symbol_code(const char *path, uint32_t symbol, void **ret, size_t *ret_size)
-{
-	AUTO(container_close_auto) sqlite3 *db = NULL;
-	AUTO(sqlite3_finalize_auto) sqlite3_stmt *get = NULL;
-	int rc, version = 0, err = container_open_read(path, &db, &version);
-
-	if (err ||
-	    (err = container_prepare(db, path, "select code from symbol where id = ?", &get)))
-		return err;
-	sqlite3_bind_int64(get, 1, symbol);
-	rc = sqlite3_step(get);
-	if (rc != SQLITE_ROW && rc != SQLITE_DONE)
-		return container_error(db, path, "read code");
-	if (rc == SQLITE_DONE || sqlite3_column_type(get, 0) != SQLITE_BLOB)
-		return err_set(
-			-ENOENT,
-			"%s: holds no code of symbol %u; only sampled functions have theirs kept",
-			path, symbol);
-	*ret_size = (size_t)sqlite3_column_bytes(get, 0);
-	*ret = mem_dup(sqlite3_column_blob(get, 0), *ret_size);
-	return 0;
-}

@@ -276,8 +276,12 @@ void profile_destroy(struct profile *profile);
 DEFINE_AUTO(struct profile, profile_destroy)
 /* The value of a meta key, or NULL. */
 const char *profile_meta(const struct profile *profile, const char *key);
-/*
- * The stored code bytes of a symbol, read from the file when asked; *ret is the caller's to free.
- * -ENOENT: none.
- */
-int profile_symbol_code(const char *path, uint32_t symbol, void **ret, size_t *ret_size);
+
+/* The code that a profile keeps, of which a view wants little: it is read when asked for. */
+struct profile_code;
+
+int profile_code_create(const char *path, struct profile_code **ret);
+void profile_code_destroy(struct profile_code *code);
+DEFINE_AUTO(struct profile_code, profile_code_destroy)
+/* Of a symbol; *ret is the caller's to free. -ENOENT: none. */
+int profile_code_get(struct profile_code *code, uint32_t symbol, void **ret, size_t *ret_size);

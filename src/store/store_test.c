@@ -307,8 +307,6 @@ static void samples_come_back(void **state)
 static void names_come_back(void **state)
 {
 	struct profile *p;
-	AUTO(free_ptr) void *code = NULL;
-	size_t size = 0;
 
 	full_profile_write();
 	p = load(path);
@@ -325,11 +323,24 @@ static void names_come_back(void **state)
 			    "/src/program.c");
 	assert_int_equal(p->frames[p->locations[2].first_frame].file, 0);
 	profile_destroy(p);
-	assert_int_equal(profile_symbol_code(path, 1, &code, &size), 0);
-	assert_int_equal(size, 3);
-	assert_memory_equal(code, "\x55\x00\xc3", 3);
-	assert_int_equal(profile_symbol_code(path, 2, &code, &size), -ENOENT);
-	assert_int_equal(profile_symbol_code(path, 99, &code, &size), -ENOENT);
+}
+
+static void code_comes_back(void **state)
+{
+	AUTO(profile_code_destroy_auto) struct profile_code *code = NULL;
+
+	full_profile_write();
+	assert_int_equal(profile_code_create(path, &code), 0);
+	for (int i = 0; i < 2; i++) {
+		AUTO(free_ptr) void *bytes = NULL;
+		size_t size = 0;
+
+		assert_int_equal(profile_code_get(code, 2, &bytes, &size), -ENOENT);
+		assert_int_equal(profile_code_get(code, 1, &bytes, &size), 0);
+		assert_int_equal(size, 3);
+		assert_memory_equal(bytes, "\x55\x00\xc3", 3);
+		assert_int_equal(profile_code_get(code, 99, &bytes, &size), -ENOENT);
+	}
 }
 
 static void sqlite_finds_nothing_wrong(void **state)
@@ -747,6 +758,7 @@ int main(void)
 		cmocka_unit_test_setup(identities_come_back, clean),
 		cmocka_unit_test_setup(samples_come_back, clean),
 		cmocka_unit_test_setup(names_come_back, clean),
+		cmocka_unit_test_setup(code_comes_back, clean),
 		cmocka_unit_test_setup(sqlite_finds_nothing_wrong, clean),
 		cmocka_unit_test_setup(views_agree_with_what_was_written, clean),
 		cmocka_unit_test_setup(finish_leaves_one_private_file, clean),
