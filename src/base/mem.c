@@ -25,9 +25,14 @@ void *mem_zalloc(size_t size)
 	return or_die(calloc(1, size ? size : 1));
 }
 
+void *mem_alloc_aligned(size_t size, size_t alignment)
+{
+	return or_die(aligned_alloc(alignment, size));
+}
+
 void *mem_zalloc_aligned(size_t size, size_t alignment)
 {
-	return memset(or_die(aligned_alloc(alignment, size)), 0, size);
+	return memset(mem_alloc_aligned(size, alignment), 0, size);
 }
 
 void *mem_realloc(void *old, size_t count, size_t size)

@@ -10,6 +10,7 @@
 void *mem_alloc(size_t size) __attribute__((malloc, returns_nonnull));
 void *mem_zalloc(size_t size) __attribute__((malloc, returns_nonnull));
 /* alignment is a power of two that divides size. */
+void *mem_alloc_aligned(size_t size, size_t alignment) __attribute__((malloc, returns_nonnull));
 void *mem_zalloc_aligned(size_t size, size_t alignment) __attribute__((malloc, returns_nonnull));
 /* count * size is checked for overflow. */
 void *mem_realloc(void *old, size_t count, size_t size) __attribute__((returns_nonnull));

@@ -23,49 +23,45 @@
 #include "base/array.h"
 
 enum {
-	CODER_ORDERS = 3, /* contexts of 1, 2 and 4 symbols */
-	CODER_WAYS = 3, /* symbols that a context remembers */
-	CODER_CONFIDENCE = 16,
-	CODER_HISTORY = 64,
-	CODER_REACH = 4, /* symbols of the longest context */
+	CODER_REACH = 3, /* symbols of a long context */
+	CODER_LONG = 3, /* symbols that a long context remembers */
+	CODER_SHORT = 12, /* symbols that a short one remembers */
 	CODER_RECENT = 64,
-	CODER_BITS = 1024,
 	CODER_KINDS = 4, /* of numbers, each with a model of its own */
-	CODER_NUMBER_BITS = 64,
-	CODER_TREE_BITS = 16,
 	CODER_SYMBOL_MAX = 0x7fffffff,
 };
 
-/* Sixteen bytes: a context and what followed it, the last first. */
-struct coder_context {
-	uint32_t symbols[CODER_WAYS]; /* + 1; 0: none */
-	uint32_t confidence; /* how often in a row the first was right, about */
+/* Sixteen bytes: what followed the last three symbols, the last first. */
+struct coder_long {
+	uint32_t symbols[CODER_LONG]; /* + 1; 0: none */
+	uint32_t state; /* how many there are, and how often in a row the first was right, about */
 };
 
-/* What is left of it, both ends inclusive. */
-struct coder_range {
-	uint32_t low, high;
+/* A line of the cache: what followed the last symbol. */
+struct coder_short {
+	uint32_t symbols[CODER_SHORT]; /* + 1; 0: none */
+	uint32_t unused[4];
+};
+
+/* The chances of sixteen values, in 32768ths: how much those before a value have together. The first is always 0. */
+struct coder_nibble {
+	uint16_t before[16];
 };
 
 struct coder {
-	struct coder_context *contexts[CODER_ORDERS];
-	unsigned bits; /* of the number of contexts of an order */
-	uint32_t recent[CODER_RECENT]; /* symbols; the four before `at` are the context */
+	struct coder_long *longs;
+	unsigned bits; /* of their number */
+	struct coder_short *shorts; /* valid up to that of `max` */
+	struct coder_nibble *nibbles; /* of ranks, of spelled symbols and of numbers */
+	uint32_t recent[CODER_RECENT]; /* symbols; those before `at` are the context */
 	unsigned at;
 	uint32_t max; /* greatest symbol so far */
-	unsigned history; /* how the last three symbols were found */
-	/* Chances of a 1, in 65536ths. */
-	uint16_t *flags; /* [order][way][confidence][history]: it is this symbol */
-	uint16_t *tree; /* bits of a symbol that nothing predicted */
-	uint16_t fresh; /* it is greater than all before */
-	uint16_t lengths[CODER_KINDS][CODER_NUMBER_BITS];
-	uint16_t digits[CODER_KINDS][CODER_NUMBER_BITS][8];
-	struct coder_range range;
-	uint32_t bits_waiting[CODER_BITS]; /* writing: chance | bit << 16 */
-	unsigned bits_count;
-	uint32_t code; /* reading: where in the range the input is */
+	unsigned history; /* how the last symbol was found */
+	uint64_t low; /* writing: where the range begins; reading: where in it the input is */
+	uint64_t range;
 	ARRAY(uint8_t) out;
 	const uint8_t *in, *in_end;
+	uint32_t in_last; /* word: its last bit is not used yet */
 	size_t missing; /* bytes read beyond the end */
 };
 

@@ -104,6 +104,34 @@ static void test_pieces(void **state)
 	assert_int_equal(sizes[2], sizes[0]);
 }
 
+/* The fast way writes the same bytes, wherever the sequence is divided. */
+static void test_all(void **state)
+{
+	static uint32_t symbols[COUNT];
+	AUTO(coder_deinit) struct coder one, all;
+	struct coin coin;
+	size_t at = 0;
+
+	coin_init(&coin, 5);
+	for (size_t i = 0; i < COUNT; i++)
+		symbols[i] = (uint32_t)(coin_next(&coin) % (i % 5 ? 20 : 1000));
+	coder_init(&one, COUNT);
+	coder_init(&all, COUNT);
+	coder_write(&one);
+	coder_write(&all);
+	for (size_t i = 0; i < COUNT; i++)
+		coder_put(&one, symbols[i]);
+	for (size_t some = 1; at < COUNT; at += some) {
+		some = coin_next(&coin) % (at < 1000 ? 20 : 5000);
+		some = some < COUNT - at ? some : COUNT - at;
+		coder_put_all(&all, symbols + at, some);
+	}
+	coder_end(&one);
+	coder_end(&all);
+	assert_int_equal(one.out.count, all.out.count);
+	assert_memory_equal(one.out.items, all.out.items, one.out.count);
+}
+
 static void test_numbers(void **state)
 {
 	static const uint64_t numbers[] = { 0,	 1,	     2,		 254,		255,
@@ -153,7 +181,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_size),
 		cmocka_unit_test(test_pieces),	   cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_damage),	   cmocka_unit_test(test_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
