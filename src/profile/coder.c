@@ -288,13 +288,14 @@ static inline unsigned nibble_find(const struct coder_nibble *nibble, uint64_t p
 static inline __attribute__((always_inline)) unsigned
 nibble_code(struct coder *coder, bool writing, struct coder_nibble *nibble, unsigned value)
 {
+	const uint16_t *chances = (const uint16_t *)nibble;
 	uint64_t unit = coder->range >> CHANCE_BITS;
 	uint32_t before, chance;
 
 	if (!writing)
 		value = nibble_find(nibble, coder->low / unit);
-	before = nibble->before[value];
-	chance = (uint32_t)(nibble->before[value + 1] - (int)before) & ((1 << CHANCE_BITS) - 1);
+	before = chances[value];
+	chance = (chances[value + 1] - before) & ((1 << CHANCE_BITS) - 1);
 	if (writing) {
 		part_take(coder, unit, before, chance);
 		range_write(coder);
