@@ -222,46 +222,56 @@ void awkward_run(struct thread *thread)
 
 /* --- Branches that lead nowhere ------------------------------------------------------------------------------------ */
 
-/* Where pc is in the code that the fragment has kept. */
-static size_t fragment_offset(const struct fragment *fragment, uint64_t pc)
-{
-	size_t offset = 0;
+struct branch {
+	const struct fragment *fragment;
+	unsigned piece; /* that it ends */
+	struct instruction insn;
+};
 
-	for (uint32_t i = 0; i + 1 < fragment->piece_count; i++)
-		offset += fragment->pieces[i].length;
-	return offset + (pc - fragment->pieces[fragment->piece_count - 1].pc);
+/* The code of the piece, as it was when it was translated. */
+static const uint8_t *piece_code(const struct fragment *fragment, unsigned piece)
+{
+	const uint8_t *code = fragment->bytes;
+
+	if (!code)
+		return (const uint8_t *)fragment->pieces[piece].pc;
+	for (unsigned i = 0; i < piece; i++)
+		code += fragment->pieces[i].length;
+	return code;
 }
 
-/* The last instruction of the fragment. */
-static long branch_find(void *context, void *given)
+static long branch_find(void *context, void *unused)
 {
-	const struct fragment *fragment = given;
-	const struct piece *piece = &fragment->pieces[fragment->piece_count - 1];
-	struct instruction *insn = context;
-	uint64_t end = piece->pc + piece->length;
+	struct branch *branch = context;
+	const struct piece *piece = &branch->fragment->pieces[branch->piece];
+	const uint8_t *code = piece_code(branch->fragment, branch->piece);
+	struct instruction *insn = &branch->insn;
 
-	for (uint64_t pc = piece->pc; pc < end; pc += insn->decoded.length) {
-		const uint8_t *from = (const uint8_t *)pc;
-
-		if (fragment->bytes)
-			from = fragment->bytes + fragment_offset(fragment, pc);
-		insn->pc = pc;
-		if (!instruction_decode(from, end - pc, &insn->decoded))
+	for (uint32_t at = 0; at < piece->length; at += insn->decoded.length) {
+		insn->pc = piece->pc + at;
+		if (!instruction_decode(code + at, piece->length - at, &insn->decoded))
 			break;
 	}
 	return 0;
 }
 
 /* The processor faults at the branch, with nothing done. Calls look before they push: they are not among these. */
-void branch_undo(struct thread *thread, const struct fragment *fragment)
+void branch_undo(struct thread *thread, const struct fragment *fragment, unsigned piece)
 {
-	struct instruction insn = {};
+	struct branch branch = { .fragment = fragment, .piece = piece };
+	const ZydisDecodedInstruction *insn = &branch.insn.decoded;
 
-	guarded_call(branch_find, &insn, (void *)fragment);
-	thread->pc = insn.pc;
-	if (insn.decoded.meta.category == ZYDIS_CATEGORY_RET)
-		thread->regs[RSP] -=
-			8 + (insn.decoded.opcode == 0xc2 ? insn.decoded.raw.imm[0].value.u : 0);
+	guarded_call(branch_find, &branch, NULL);
+	thread->pc = branch.insn.pc;
+	if (insn->meta.category == ZYDIS_CATEGORY_RET)
+		thread->regs[RSP] -= 8 + (insn->opcode == 0xc2 ? insn->raw.imm[0].value.u : 0);
+}
+
+void branch_undo_at(struct thread *thread, uint64_t at)
+{
+	const struct fragment *fragment = cache_holder(at);
+
+	branch_undo(thread, fragment, translate_piece(thread, fragment, at));
 }
 
 /* --- int 0x80 ----------------------------------------------------------------------------------------------------- */

@@ -6,7 +6,11 @@
 
 #include "engine/engine.h"
 
-enum { TAILS_MAX = PIECES_MAX + 4, EXITS_MAX = 2 * PIECES_MAX + 4, CONSTANTS_MAX = PIECES_MAX + 2 };
+enum {
+	TAILS_MAX = PIECES_MAX + 4,
+	EXITS_MAX = 2 * PIECES_MAX + 4,
+	CONSTANTS_MAX = 2 * PIECES_MAX + 2
+};
 
 /* Where the program's state is, at a place in the cache; run: as far as the tool is concerned. */
 enum state {
@@ -31,6 +35,7 @@ struct build {
 	bool ended; /* the block */
 	bool far; /* no room for it within reach of the code, or no code */
 	uint64_t follow; /* where the fragment goes on; 0: there it ends */
+	const struct plan *plan; /* NULL: none */
 	uint64_t stop; /* unstable code ends here; 0: the code is stable */
 	unsigned piece; /* in hand */
 	unsigned instructions; /* of whole pieces */
@@ -48,7 +53,7 @@ struct build {
 	/* Ways out of the middle: the tool's code for them lies behind the blocks. */
 	struct tail {
 		uint8_t *patch; /* displacement that leads there */
-		uint64_t target;
+		uint64_t target; /* 0: as in struct run_end */
 		unsigned piece;
 	} tails[TAILS_MAX];
 	unsigned tail_count;

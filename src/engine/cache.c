@@ -38,8 +38,8 @@ enum {
 	FRAGMENT_BYTES = 128, /* there is room for so many, on average */
 	EXIT_BYTES = 128,
 	EXIT_BITS = 20, /* of an exit's number: which of its arena */
-	NOTES_ROOM = 8192, /* that a fragment may take */
-	EXITS_ROOM = 64,
+	NOTES_ROOM = 16384, /* that a fragment may take */
+	EXITS_ROOM = 128,
 	STUCK_MAX = 3, /* arenas that were given up and are waited for */
 	BUCKETS = 1 << 18,
 	PAGE_BUCKETS = 1 << 14,

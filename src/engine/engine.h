@@ -67,6 +67,8 @@ struct thread {
 	uint32_t segv_blocked; /* and the kernel has it, too */
 	uint32_t segv_waits; /* one was sent to it meanwhile */
 	uint32_t handed_back; /* the next signal is our own: see signal_hand_back() */
+	int32_t trace_pause, trace_idle; /* traces.c: chunks that are not looked at */
+	uint32_t trace_seed;
 	uint32_t delivering; /* it has been sent once more: registers are those of the thread */
 	uint8_t pending_info[128];
 	_Alignas(16) uint8_t canary
@@ -133,7 +135,7 @@ struct exit {
 	uint32_t run; /* that ends there, for SYSCALL and FAULT; 0: nobody wants to know */
 };
 
-enum { PIECES_MAX = 16 };
+enum { PIECES_MAX = 32 };
 
 /* A copy of the program's code in the cache: pieces of it, in the order in which it is expected to run. */
 struct fragment {
@@ -158,7 +160,8 @@ struct fragment {
 	struct piece {
 		uint64_t pc;
 		uint32_t length; /* bytes of the program */
-		uint32_t instructions;
+		uint16_t instructions;
+		bool leads; /* on in the cache: it ends with a branch */
 	} pieces[]; /* PIECES_MAX while it is made */
 };
 
@@ -229,8 +232,17 @@ struct fragment *translate(struct thread *thread, uint64_t pc);
  * they would be in the program. False: the address is not in a fragment.
  */
 bool translate_back(struct thread *thread, uint64_t at);
+/* Where a fragment is to go: the addresses of its pieces. */
+struct plan {
+	uint32_t count;
+	uint64_t pcs[PIECES_MAX];
+};
+/* A fragment by plan takes the place of the one that begins there; false: it cannot be made. */
+bool translate_trace(struct thread *thread, const struct plan *plan);
 /* Of the instruction that this is a copy of; what is in no fragment stays as it is. */
 uint64_t translate_address(struct thread *thread, uint64_t at);
+/* Which piece of the fragment. */
+unsigned translate_piece(struct thread *thread, const struct fragment *fragment, uint64_t at);
 
 /* --- unstable.c --- */
 enum { UNSTABLE_BYTES = 64 };
@@ -381,8 +393,10 @@ bool awkward_is_harmless(uint32_t number);
 void step_program(struct thread *thread);
 /* A signal in a thread that may be stepped, and whose registers are in the thread: true if there was nothing else to it. */
 bool step_end(struct thread *thread, int number, int code);
-/* An indirect branch, the last of the fragment, has led to where the processor does not go: it has not been. */
-void branch_undo(struct thread *thread, const struct fragment *fragment);
+/* The indirect branch that ends the piece has led to where the processor does not go: it has not been. */
+void branch_undo(struct thread *thread, const struct fragment *fragment, unsigned piece);
+/* The same, of the branch whose code in the cache holds the address. */
+void branch_undo_at(struct thread *thread, uint64_t at);
 
 /* --- attach.c --- */
 void attach_publish(void);

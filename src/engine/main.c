@@ -131,7 +131,7 @@ void engine_on_miss(struct thread *thread)
 
 	engine_lock();
 	if (!awkward_is_address(thread->pc)) {
-		branch_undo(thread, cache_holder(thread->exit));
+		branch_undo_at(thread, thread->exit);
 		thread->entered = 0;
 		engine_unlock();
 		awkward_run(thread);

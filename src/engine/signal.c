@@ -611,7 +611,7 @@ static bool registers_find(struct thread *thread, const struct sigcontext *conte
 		thread->regs[RDX] = thread->spill[1];
 		engine_lock();
 		if (!awkward_is_address(target))
-			branch_undo(thread, cache_holder(thread->exit));
+			branch_undo_at(thread, thread->exit);
 		engine_unlock();
 		return true;
 	}

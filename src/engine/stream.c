@@ -200,12 +200,27 @@ static void chunk_pass(struct stream_slot *slot, uint64_t next)
 	__atomic_store_n(&slot->next, next, __ATOMIC_RELEASE);
 }
 
+static bool is_full(const struct stream_slot *slot)
+{
+	return slot->next % STREAM_CHUNK == 0 && slot->next &&
+	       slot->next != slot->start + slot->passed % STREAM_RING;
+}
+
+const uint32_t *stream_chunk(struct thread *thread, uint32_t *ret_count)
+{
+	const struct stream_slot *slot = thread_slot(thread);
+
+	if (slot->kind != STREAM_THREAD || !is_full(slot))
+		return NULL;
+	*ret_count = STREAM_CHUNK / sizeof(uint32_t);
+	return (const uint32_t *)(slot->next - STREAM_CHUNK);
+}
+
 void stream_settle(struct thread *thread)
 {
 	struct stream_slot *slot = thread_slot(thread);
 
-	if (slot->next % STREAM_CHUNK || !slot->next ||
-	    slot->next == slot->start + slot->passed % STREAM_RING)
+	if (!is_full(slot))
 		return;
 	if (slot->kind != STREAM_THREAD) {
 		slot->next = slot->start;

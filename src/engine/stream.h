@@ -33,5 +33,7 @@ uint8_t *stream_counts(struct thread *thread);
 /* Appends by hand. stream_settle() must follow before the next append: the engine does so on its way to the cache. */
 void stream_append(struct thread *thread, uint32_t run);
 void stream_unappend(struct thread *thread, uint32_t run);
+/* The runs of the chunk that has just become full; NULL: nobody reads them. */
+const uint32_t *stream_chunk(struct thread *thread, uint32_t *ret_count);
 /* A chunk is full: goes on in the next, as soon as there is room. */
 void stream_settle(struct thread *thread);

@@ -9,7 +9,7 @@ const struct tool *tool(void)
 	static const struct tool *const tools[ENGINE_TOOLS_END] = {
 		[ENGINE_TOOL_COUNT] = &tool_count,
 		[ENGINE_TOOL_BLOCKS] = &tool_blocks,
-		[ENGINE_TOOL_PATHS] = &tool_blocks, /* the host makes more of it */
+		[ENGINE_TOOL_PATHS] = &tool_paths,
 		[ENGINE_TOOL_COVERAGE] = &tool_coverage,
 	};
 

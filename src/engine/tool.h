@@ -16,8 +16,12 @@ struct build;
 struct run_end;
 
 struct tool {
+	/* Of the times a block was executed, how many must go the same way for a trace to follow; traces.c. */
+	unsigned trace_percent;
 	/* Puts code where a run ends. */
 	void (*run_end)(struct build *build, const struct run_end *end);
+	/* A fragment is finished and has runs. */
+	void (*run_defined)(const struct fragment *fragment);
 	/* A run has ended where no code could be put, in a system call or a signal: does the same by hand. */
 	void (*run_told)(struct thread *thread, uint32_t run);
 	/* Takes back what run_told() has just done: the system call has yet to be done. */
@@ -39,4 +43,4 @@ const struct tool *tool(void);
 void tool_run_cut(struct thread *thread, const struct fragment *fragment, unsigned piece,
 		  uint64_t length, uint32_t instructions);
 
-extern const struct tool tool_count, tool_blocks, tool_coverage;
+extern const struct tool tool_count, tool_blocks, tool_paths, tool_coverage;

@@ -28,7 +28,7 @@
 enum {
 	INSTRUCTIONS_MAX = 192, /* of a fragment, before its last block */
 	INSTRUCTION_BYTES = 15,
-	ROOM = 16384, /* bytes that a fragment may take */
+	ROOM = 32768, /* bytes that a fragment may take */
 	CACHE_LINE = 64,
 	PIECES_REACH = 1 << 28, /* within the arena's */
 	STUB_BYTES = 21,
@@ -162,15 +162,14 @@ static void put_out(struct build *build, const uint8_t *opcode, size_t size, uin
 	put32(build, 0);
 }
 
-static void tails_put(struct build *build)
+/* By plan; or code that has no fragment of its own. */
+static bool is_wanted(const struct build *build, uint64_t pc)
 {
-	for (unsigned i = 0; i < build->tail_count; i++) {
-		const struct tail *tail = &build->tails[i];
+	const struct plan *plan = build->plan;
 
-		fix32(build, tail->patch, (uint64_t)(build->at - (tail->patch + 4)));
-		build->piece = tail->piece;
-		put_leave(build, tail->target);
-	}
+	if (plan)
+		return build->piece + 1 < plan->count && plan->pcs[build->piece + 1] == pc;
+	return !cache_find(pc);
 }
 
 /* Whether the fragment itself goes on at pc. Translating back, it does where it did. */
@@ -179,9 +178,10 @@ static bool is_followed(const struct build *build, uint64_t pc)
 	const struct fragment *fragment = build->fragment;
 
 	if (build->back)
-		return build->piece + 1 < fragment->piece_count;
+		return build->piece + 1 < fragment->piece_count &&
+		       fragment->pieces[build->piece + 1].pc == pc;
 	if (build->stop || build->piece + 1 == PIECES_MAX ||
-	    build->instructions > INSTRUCTIONS_MAX || cache_find(pc))
+	    build->instructions > INSTRUCTIONS_MAX || !is_wanted(build, pc))
 		return false;
 	for (unsigned i = 0; i <= build->piece; i++)
 		if (fragment->pieces[i].pc == pc)
@@ -199,14 +199,20 @@ static void put_way(struct build *build, uint64_t pc)
 		put_leave(build, pc);
 }
 
-static void put_push_constant(struct build *build, uint64_t value)
+/* A displacement that leads to the value. */
+static void put_constant(struct build *build, uint64_t value)
 {
-	put8(build, 0xff); /* push value(%rip) */
-	put8(build, 0x35);
 	build->constants[build->constant_count].patch = build->at;
 	build->constants[build->constant_count].value = value;
 	build->constant_count++;
 	put32(build, 0);
+}
+
+static void put_push_constant(struct build *build, uint64_t value)
+{
+	put8(build, 0xff); /* push value(%rip) */
+	put8(build, 0x35);
+	put_constant(build, value);
 }
 
 /*
@@ -248,6 +254,65 @@ static void put_leave_indirect(struct build *build)
 	put_run_end(build, 0);
 	put_lookup(build);
 	put_rest(build);
+}
+
+/* Where an indirect branch leads to most often, and the fragment goes on; 0: it ends. */
+static uint64_t guess_of(const struct build *build)
+{
+	const struct fragment *fragment = build->fragment;
+	unsigned next = build->piece + 1;
+	uint64_t pc = 0;
+
+	if (build->back)
+		pc = next < fragment->piece_count ? fragment->pieces[next].pc : 0;
+	else if (build->plan && next < build->plan->count)
+		pc = build->plan->pcs[next];
+	return pc && is_followed(build, pc) ? pc : 0;
+}
+
+/* If rdx is the guess the fragment goes on, with rcx and rdx the program's again. */
+static void put_guess(struct build *build, uint64_t guess)
+{
+	static const uint8_t load[] = { 0x48, 0x8b, 0x0d }; /* mov ~guess(%rip), %rcx */
+	static const uint8_t compare[] = { 0x48, 0x8d, 0x4c,
+					   0x11, 0x01, /* lea 1(%rcx,%rdx), %rcx */
+					   0xe3, 5, /* jrcxz */
+					   0xe9 }; /* jmp */
+
+	put_state(build, 0, STATE_SPILLED | STATE_FORWARD | STATE_WHOLE);
+	put_bytes(build, load, sizeof(load));
+	put_constant(build, ~guess);
+	put_bytes(build, compare, sizeof(compare));
+	build->tails[build->tail_count++] = (struct tail){ build->at, 0, build->piece };
+	put32(build, 0);
+	put_thread_move(build, 0x8b, RCX, THREAD_SPILL0);
+	put_thread_move(build, 0x8b, RDX, THREAD_SPILL1);
+	build->follow = guess;
+}
+
+static void put_way_indirect(struct build *build)
+{
+	uint64_t guess = guess_of(build);
+
+	build->fragment->pieces[build->piece].leads = true;
+	if (guess)
+		put_guess(build, guess);
+	else
+		put_leave_indirect(build);
+}
+
+static void tails_put(struct build *build)
+{
+	for (unsigned i = 0; i < build->tail_count; i++) {
+		const struct tail *tail = &build->tails[i];
+
+		fix32(build, tail->patch, (uint64_t)(build->at - (tail->patch + 4)));
+		build->piece = tail->piece;
+		if (tail->target)
+			put_leave(build, tail->target);
+		else
+			put_leave_indirect(build);
+	}
 }
 
 /* --- Instructions ----------------------------------------------------------------------------------- */
@@ -352,6 +417,13 @@ static void put_short_branch(struct build *build)
 	put_out(build, jump, sizeof(jump), branch_target(build));
 }
 
+/* The fragment goes on where the branch leads to. */
+static bool is_turned(const struct build *build)
+{
+	return (build->back || build->plan) && branch_target(build) != next_pc(build) &&
+	       is_followed(build, branch_target(build));
+}
+
 static void put_branch(struct build *build)
 {
 	uint8_t opcode[] = { 0x0f, (uint8_t)(0x80 | (build->insn.opcode & 15)) };
@@ -359,6 +431,13 @@ static void put_branch(struct build *build)
 
 	if (!is_long && (build->insn.opcode & 0xf0) != 0x70) {
 		put_short_branch(build);
+		return;
+	}
+	build->fragment->pieces[build->piece].leads = true;
+	if (is_turned(build)) {
+		opcode[1] ^= 1;
+		put_out(build, opcode, sizeof(opcode), next_pc(build));
+		build->follow = branch_target(build);
 		return;
 	}
 	put_out(build, opcode, sizeof(opcode), branch_target(build));
@@ -404,6 +483,7 @@ static bool put_call_or_jump(struct build *build, bool call)
 	if (is_direct(&build->insn)) {
 		if (call)
 			put_push_constant(build, next_pc(build));
+		build->fragment->pieces[build->piece].leads = true;
 		put_way(build, branch_target(build));
 		return true;
 	}
@@ -417,7 +497,7 @@ static bool put_call_or_jump(struct build *build, bool call)
 		put_address_check(build);
 		put_push_constant(build, next_pc(build));
 	}
-	put_leave_indirect(build);
+	put_way_indirect(build);
 	return true;
 }
 
@@ -439,7 +519,7 @@ static bool put_return(struct build *build)
 		put_bytes(build, drop, sizeof(drop));
 		put32(build, extra + 8);
 	}
-	put_leave_indirect(build);
+	put_way_indirect(build);
 	return true;
 }
 
@@ -698,7 +778,7 @@ static void piece_put(struct build *build)
 		count++;
 	}
 	if (!build->back)
-		build->fragment->pieces[build->piece].instructions = count;
+		build->fragment->pieces[build->piece].instructions = (uint16_t)count;
 	build->instructions += count;
 	if (!build->ended)
 		put_leave(build, build->pc);
@@ -827,11 +907,18 @@ static void parts_put(struct build *build, const struct unstable *unstable)
 	fragment->end = build->at;
 }
 
-static struct fragment *fragment_make(struct thread *thread, uint64_t pc)
+static void runs_define(const struct fragment *fragment)
+{
+	stream_runs_define(fragment);
+	if (tool()->run_defined)
+		tool()->run_defined(fragment);
+}
+
+static struct fragment *fragment_make(struct thread *thread, uint64_t pc, const struct plan *plan)
 {
 	const struct region *region = region_of(pc);
 	bool is_unstable = region && !code_is_stable(thread, pc);
-	struct build build = { .thread = thread, .pc = pc };
+	struct build build = { .thread = thread, .pc = pc, .plan = plan };
 	struct unstable unstable = {};
 	uint8_t *room = region ? cache_room(pc, ROOM) : NULL;
 	struct fragment *fragment;
@@ -853,7 +940,7 @@ static struct fragment *fragment_make(struct thread *thread, uint64_t pc)
 	if (is_unstable || (region && !region->inode) || guard_knows(pc))
 		bytes_keep(fragment);
 	if (fragment->first_run)
-		stream_runs_define(fragment);
+		runs_define(fragment);
 	if (is_unstable && !unstable.length)
 		fragment_close(fragment); /* for this once: it may be code the next time */
 	return fragment;
@@ -863,7 +950,20 @@ struct fragment *translate(struct thread *thread, uint64_t pc)
 {
 	struct fragment *fragment = cache_find(pc);
 
-	return fragment ? fragment : fragment_make(thread, pc);
+	return fragment ? fragment : fragment_make(thread, pc, NULL);
+}
+
+bool translate_trace(struct thread *thread, const struct plan *plan)
+{
+	uint64_t pc = plan->pcs[0];
+	struct fragment *fragment = cache_find(pc);
+
+	if (!region_of(pc) || !code_is_stable(thread, pc) || !cache_room(pc, ROOM))
+		return false;
+	if (fragment)
+		fragment_close(fragment);
+	fragment_make(thread, pc, plan);
+	return true;
 }
 
 /* In a stub everything is as at the exit's target. */
@@ -921,7 +1021,7 @@ bool translate_back(struct thread *thread, uint64_t at)
 	build_back(&build, fragment);
 	registers_back(thread, &build);
 	if (build.state & STATE_FORWARD && !awkward_is_address(thread->pc))
-		branch_undo(thread, fragment);
+		branch_undo(thread, fragment, build.state_piece);
 	piece = &fragment->pieces[build.state_piece];
 	if (build.first_run && !(build.state & STATE_TOLD))
 		tool_run_cut(thread, fragment, build.state_piece,
@@ -939,4 +1039,12 @@ uint64_t translate_address(struct thread *thread, uint64_t at)
 		return at;
 	build_back(&build, fragment);
 	return build.state_pc;
+}
+
+unsigned translate_piece(struct thread *thread, const struct fragment *fragment, uint64_t at)
+{
+	struct build build = { .thread = thread, .back = true, .wanted = (const uint8_t *)at };
+
+	build_back(&build, (struct fragment *)fragment);
+	return build.state_piece;
 }

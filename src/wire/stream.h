@@ -51,7 +51,7 @@ enum {
 	STREAM_COUNTS_OFFSET = 2 << 20,
 	STREAM_RUNS_MAX = 4 << 20, /* of a process; beyond, it is not recorded further */
 	STREAM_BLOCK_MAX = 128, /* instructions */
-	STREAM_PIECES_MAX = 16, /* blocks of a run */
+	STREAM_PIECES_MAX = 32, /* blocks of a run */
 };
 
 enum stream_state { STREAM_FREE, STREAM_TAKEN, STREAM_LIVE, STREAM_ENDED };

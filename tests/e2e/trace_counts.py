@@ -305,6 +305,41 @@ class Processes(unittest.TestCase):
         self.assertFalse(os.path.exists(lib.scratch("none.db")))
 
 
+class Traces(unittest.TestCase):
+    """Fragments that follow what a thread has recorded: count has none of them, and must agree."""
+
+    ROUNDS = 2_000_000
+
+    @classmethod
+    def setUpClass(cls):
+        cls.program = lib.build("traces.c", "-O1")
+        cls.native = subprocess.run([cls.program, str(cls.ROUNDS)], capture_output=True, check=True).stdout
+
+    @staticmethod
+    def runs(trace):
+        return trace.rows("select sum(runs) from executed_threads")[0][0]
+
+    def test_fewer_runs(self):
+        counted = Trace("count", self.program, str(self.ROUNDS))
+        for tool in ("blocks", "paths"):
+            trace = Trace(tool, self.program, str(self.ROUNDS))
+            self.assertEqual(trace.out, self.native)
+            self.assertEqual(trace.blocks(), counted.blocks())
+            self.assertLess(self.runs(trace), 0.5 * self.runs(counted))
+            self.assertEqual(trace.rows("select count(*) from loss")[0][0], 0)
+
+    def test_signals(self):
+        """They cut traces short anywhere; each call of step() is counted all the same."""
+        for tool in ("blocks", "paths"):
+            trace = Trace(tool, self.program, str(self.ROUNDS), "signals")
+            self.assertEqual(trace.out, self.native)
+            entries = trace.rows(
+                "select sum(count) from execution join block on block.id = block join location on location.id = "
+                "block.location join symbol on symbol.address = location.address and symbol.module = "
+                "location.module where symbol.name = 'step'")
+            self.assertEqual(entries[0][0], self.ROUNDS)
+
+
 class Coverage(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

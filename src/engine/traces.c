@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Traces: fragments that follow the ways the program goes most often, so that runs become longer and fewer.
+ *
+ * A fragment is made when its code is reached for the first time, and nothing is known but that most branches are not
+ * taken. What a thread does afterwards stands in its ring. So when a chunk is full, some places of it are looked at: the
+ * fragment that was entered there, and where control went from it each time in this chunk. At each end of a block the more
+ * frequent way is followed, from fragment to fragment, as long as it is frequent enough for the tool and a fair part of the
+ * entries goes along. If that leads elsewhere than the fragment does, a new one takes its place.
+ *
+ *	chunk of runs	... 7 9 7 9 7 9 4 7 9 ...	run 7: blocks A B, 9: blocks C D, 4: block C
+ *	entries of A	7, four times
+ *	followed by	9, all; so B, which jumped to C, is followed by C, D, up to what would be A again
+ *	plan		A B C D
+ *
+ * A run number stands for a piece of a fragment, the last one that was executed: all that is needed of the past are the
+ * addresses of pieces, by number. They are kept when the fragments are gone.
+ *
+ * Chunks are looked at less and less often while that brings nothing new, and no head gets more than a few traces.
+ *
+ * Invariants
+ * 1. A plan is a hint. translate.c follows it where the code goes that way at all.
+ * 2. No piece comes twice in a plan: a run that holds a block twice would hide a cycle from who reads the runs.
+ * 3. Notes are written with the engine's lock held, before a run is in a ring, and never change: they are read without.
+ */
+#include "engine/build.h"
+#include "engine/stream.h"
+#include "engine/tool.h"
+#include "engine/traces.h"
+
+enum {
+	CANDIDATES = 8, /* places of a chunk that are looked at */
+	ENTRIES = 1024, /* of a fragment, that are followed */
+	ENTRIES_MIN = 12,
+	SHARE_MIN = 8, /* a trace ends where less than one of so many entries goes along */
+	HEADS = 1 << 12,
+	PROBES = 8,
+	TRIES_MAX = 4, /* traces of a head */
+	PAUSE_MAX = 32, /* chunks that are not looked at */
+};
+
+/* What is known of a run, that is, of the piece it ends with. */
+struct note {
+	uint64_t pc : 48;
+	uint64_t piece : 8;
+	uint64_t ends : 1; /* the last of the fragment */
+	uint64_t leads : 1; /* on in the cache */
+	uint64_t known : 1; /* a signal has not made it */
+};
+
+static struct note *notes;
+
+static struct head {
+	uint64_t pc;
+	uint32_t tries;
+} heads[HEADS];
+
+void traces_note(const struct fragment *fragment)
+{
+	uint32_t count = fragment->piece_count;
+
+	if (!fragment->pieces[count - 1].instructions)
+		count--; /* it has no run */
+	if (!notes)
+		notes = memory_map(STREAM_RUNS_MAX * sizeof(*notes));
+	for (uint32_t i = 0; notes && i < count; i++)
+		notes[fragment->first_run + i] = (struct note){
+			.pc = fragment->pieces[i].pc,
+			.piece = i,
+			.ends = i + 1 == count,
+			.leads = fragment->pieces[i].leads,
+			.known = fragment->pieces[i].pc >> 47 == 0,
+		};
+}
+
+/* Entries of a fragment: where they are in the chunk. */
+struct entries {
+	const uint32_t *runs;
+	uint32_t run_count;
+	uint32_t count;
+	uint16_t at[ENTRIES];
+};
+
+static uint32_t first_of(uint32_t run)
+{
+	return run - notes[run].piece;
+}
+
+static uint32_t last_of(uint32_t run)
+{
+	while (!notes[run].ends)
+		run++;
+	return run;
+}
+
+static void entries_find(struct entries *entries, uint32_t run)
+{
+	uint32_t first = first_of(run), count = last_of(run) - first + 1;
+
+	entries->count = 0;
+	for (uint32_t i = 0; i < entries->run_count && entries->count < ENTRIES; i++)
+		if (entries->runs[i] - first < count)
+			entries->at[entries->count++] = (uint16_t)i;
+}
+
+/* Keeps those that end there, or those that do not: whatever are more. False: they are too few. */
+static bool entries_vote(struct entries *entries, uint32_t run, bool *ret_end)
+{
+	uint32_t ending = 0, kept = 0, before = entries->count;
+
+	for (uint32_t i = 0; i < before; i++)
+		ending += entries->runs[entries->at[i]] == run;
+	*ret_end = 2 * ending >= before;
+	for (uint32_t i = 0; i < before; i++)
+		if ((entries->runs[entries->at[i]] == run) == *ret_end)
+			entries->at[kept++] = entries->at[i];
+	entries->count = kept;
+	return kept * 100 >= before * tool()->trace_percent;
+}
+
+/* On to the runs behind, as far as they are of one fragment; gives its first, or 0. */
+static uint32_t entries_advance(struct entries *entries)
+{
+	uint32_t kept = 0, first = 0;
+
+	for (uint32_t i = 0; i < entries->count; i++) {
+		uint32_t at = entries->at[i] + 1u;
+
+		if (at == entries->run_count || !notes[entries->runs[at]].known)
+			continue;
+		if (!first)
+			first = first_of(entries->runs[at]);
+		if (first_of(entries->runs[at]) == first)
+			entries->at[kept++] = (uint16_t)at;
+	}
+	entries->count = kept;
+	return first;
+}
+
+/* False: it is full, or has it already. */
+static bool plan_add(struct plan *plan, uint64_t pc)
+{
+	for (uint32_t i = 0; i < plan->count; i++)
+		if (plan->pcs[i] == pc)
+			return false;
+	if (plan->count == PIECES_MAX)
+		return false;
+	plan->pcs[plan->count++] = pc;
+	return true;
+}
+
+/* Follows entries through the fragment whose first run is given. False: there the trace ends. */
+static bool fragment_follow(struct entries *entries, struct plan *plan, uint32_t run)
+{
+	bool end = false;
+
+	for (; !end; run++)
+		if (!plan_add(plan, notes[run].pc) || !entries_vote(entries, run, &end))
+			return false;
+	return notes[run - 1].leads;
+}
+
+static void plan_make(struct entries *entries, uint32_t run, struct plan *ret)
+{
+	uint32_t fewest = entries->count / SHARE_MIN;
+
+	ret->count = 0;
+	for (run = first_of(run); run && entries->count > fewest; run = entries_advance(entries))
+		if (!fragment_follow(entries, ret, run))
+			return;
+}
+
+/* The fragment goes that way by itself. */
+static bool is_nothing_new(const struct plan *plan, const struct fragment *fragment)
+{
+	if (plan->count > fragment->piece_count)
+		return false;
+	for (uint32_t i = 0; i < plan->count; i++)
+		if (fragment->pieces[i].pc != plan->pcs[i])
+			return false;
+	return true;
+}
+
+/* When there is no place for one more, all begin anew: that is after thousands of traces. */
+static struct head *head_of(uint64_t pc)
+{
+	uint64_t start = pc ^ pc >> 12;
+
+	for (uint64_t i = start; i < start + PROBES; i++) {
+		struct head *head = &heads[i % HEADS];
+
+		if (!head->pc)
+			head->pc = pc;
+		if (head->pc == pc)
+			return head;
+	}
+	for (size_t i = 0; i < HEADS; i++)
+		heads[i] = (struct head){};
+	heads[start % HEADS].pc = pc;
+	return &heads[start % HEADS];
+}
+
+static bool trace_make(struct thread *thread, const struct plan *plan)
+{
+	const struct fragment *fragment = cache_find(plan->pcs[0]);
+	struct head *head;
+
+	if (!fragment || is_nothing_new(plan, fragment))
+		return false;
+	head = head_of(plan->pcs[0]);
+	return head->tries++ < TRIES_MAX && translate_trace(thread, plan);
+}
+
+static bool candidate_try(struct thread *thread, struct entries *entries, uint32_t run)
+{
+	struct plan plan;
+	bool made;
+
+	if (!notes[run].known)
+		return false;
+	entries_find(entries, run);
+	if (entries->count < ENTRIES_MIN)
+		return false;
+	plan_make(entries, run, &plan);
+	engine_lock();
+	made = trace_make(thread, &plan);
+	engine_unlock();
+	return made;
+}
+
+/* Where control comes back to is the better place to begin. */
+static uint32_t loop_head_near(const uint32_t *runs, uint32_t at, uint32_t count)
+{
+	enum { NEAR = 16 };
+
+	for (uint32_t i = at + 1; i < count && i < at + NEAR; i++)
+		if (notes[first_of(runs[i])].pc <= notes[runs[i - 1]].pc)
+			return runs[i];
+	return runs[at];
+}
+
+void traces_learn(struct thread *thread, const uint32_t *runs, uint32_t count)
+{
+	struct entries entries = { .runs = runs, .run_count = count };
+	bool made = false;
+
+	if (!notes || thread->trace_pause-- > 0)
+		return;
+	for (uint32_t i = 0; i < CANDIDATES; i++) {
+		thread->trace_seed = thread->trace_seed * 1664525 + 1013904223;
+		made |= candidate_try(thread, &entries,
+				      loop_head_near(runs, (thread->trace_seed >> 8) % count,
+						     count));
+	}
+	thread->trace_idle = made ? 0 : thread->trace_idle * 2 + 1;
+	if (thread->trace_idle > PAUSE_MAX)
+		thread->trace_idle = PAUSE_MAX;
+	thread->trace_pause = thread->trace_idle;
+}
