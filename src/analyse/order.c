@@ -93,6 +93,8 @@ static int paths_load(struct order_code *code)
 	const struct profile *profile = code->profile;
 	int err = 0;
 
+	/* A view may have the paths of all processes in memory. */
+	code->paths.room = SEQUENCE_PATHS_ROOM / profile->process_count;
 	for (size_t i = 0; i < profile->path_table_count && !err; i++) {
 		const struct profile_definitions *row = &profile->path_tables[i];
 
@@ -110,7 +112,9 @@ static int paths_load(struct order_code *code)
 				      "a path has run %u, which does not exist: the profile is "
 				      "damaged",
 				      *run);
-	return err;
+	sequence_paths_end(&code->paths);
+	return err ? err_wrap(err, "paths of process %u", profile->processes[code->process].pid)
+		   : 0;
 }
 
 int order_code_init(struct order_code *code, const struct profile *profile, uint32_t process)
@@ -121,6 +125,7 @@ int order_code_init(struct order_code *code, const struct profile *profile, uint
 	runs_init(&code->runs);
 	sequence_paths_init(&code->paths);
 	err = runs_load(profile, process, profile->process_count, &code->runs);
+	runs_end(&code->runs);
 	err = err ? err : runs_check(code);
 	return err ? err : paths_load(code);
 }

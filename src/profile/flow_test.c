@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "base/err.h"
 #include "profile/coin.h"
 #include "profile/flow.h"
 
@@ -447,6 +448,43 @@ static void test_damage(void **state)
 	profile_deinit(&profile);
 }
 
+/* Few bytes for many paths: what comes as expected costs next to nothing. */
+static void definitions_make(struct coder *coder, unsigned paths, struct sequence_definitions *ret)
+{
+	coder_init(coder, 1 << 20);
+	coder_write(coder);
+	for (unsigned i = 0; i < paths; i++) {
+		coder_put(coder, 2);
+		coder_put(coder, 0);
+	}
+	coder_end(coder);
+	*ret = (struct sequence_definitions){
+		.first = 1, .count = paths, .data = coder->out.items, .size = coder->out.count
+	};
+}
+
+static void test_paths_are_bounded(void **state)
+{
+	struct sequence_definitions definitions;
+	struct sequence_paths paths;
+	struct coder coder;
+	uint64_t words = 2 + 3 * 100000; /* a run and an end of two words each */
+
+	definitions_make(&coder, 100000, &definitions);
+	assert_true(definitions.size * SEQUENCE_PATHS_EXPANSION < words / 2);
+	sequence_paths_init(&paths);
+	paths.room = words;
+	assert_int_equal(sequence_paths_add(&paths, &definitions), 0);
+	sequence_paths_deinit(&paths);
+	sequence_paths_init(&paths);
+	paths.room = words / 2;
+	assert_int_equal(sequence_paths_add(&paths, &definitions), -EBADMSG);
+	assert_non_null(strstr(err_text(), "fill memory"));
+	assert_in_range(paths.runs.count + 2 * paths.ends.count, words / 2 - 2, words / 2 + 2);
+	sequence_paths_deinit(&paths);
+	coder_deinit(&coder);
+}
+
 static void test_refused(void **state)
 {
 	struct flow_space *space = NULL;
@@ -465,7 +503,8 @@ int main(void)
 		cmocka_unit_test(test_rebuild),	     cmocka_unit_test(test_little_memory),
 		cmocka_unit_test(test_many_threads), cmocka_unit_test(test_locate),
 		cmocka_unit_test(test_strata),	     cmocka_unit_test(test_error),
-		cmocka_unit_test(test_damage),	     cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_damage),	     cmocka_unit_test(test_paths_are_bounded),
+		cmocka_unit_test(test_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,7 +14,7 @@ enum {
 	ROW_MAX = 1 << 24, /* runs */
 	BLOCKS_MAX = 1 << 12, /* of a run */
 	GUESS = 4, /* blocks of a run */
-	ALL_MAX = 1 << 26, /* blocks of all runs: few bytes can claim many */
+	ALL_MAX = 1 << 26, /* runs, and blocks of all of them: few bytes can claim many */
 };
 
 static uint32_t common_count(const struct run_blocks *a, const struct run_blocks *b)
@@ -58,13 +58,19 @@ void runs_deinit(struct runs *runs)
 	array_deinit(&runs->ends);
 }
 
+void runs_end(struct runs *runs)
+{
+	coder_deinit(&runs->coder);
+}
+
 static int run_decode(struct runs *runs, size_t common_limit)
 {
 	uint64_t common, more, begin = runs->blocks.count;
 	int err = coder_get_number(&runs->coder, KIND_COMMON, &common);
 
 	err = err ? err : coder_get_number(&runs->coder, KIND_MORE, &more);
-	if (err || common > common_limit || more > BLOCKS_MAX || begin > ALL_MAX)
+	if (err || common > common_limit || more > BLOCKS_MAX || begin > ALL_MAX ||
+	    runs->ends.count > ALL_MAX)
 		return -EBADMSG;
 	array_reserve(&runs->blocks, begin + common + more);
 	for (uint64_t i = 0; i < common; i++)

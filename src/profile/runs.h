@@ -26,6 +26,8 @@ void runs_init(struct runs *runs);
 void runs_deinit(struct runs *runs);
 /* Rows come in order, without a gap: -EBADMSG otherwise, and if the bytes make no sense. */
 int runs_add(struct runs *runs, uint64_t first, uint64_t count, const uint8_t *data, size_t size);
+/* There are no more rows: gives back what only reading them needs. */
+void runs_end(struct runs *runs);
 /* The runs of another process below a number are this one's too, before any are added. */
 int runs_inherit(struct runs *runs, const struct runs *parent, uint64_t below);
 /* How many blocks; 0 if there is no such run. */

@@ -169,6 +169,7 @@ void sequence_paths_init(struct sequence_paths *paths)
 	*paths = (struct sequence_paths){};
 	coder_init(&paths->coder, DEFINITIONS_EXPECTED);
 	*array_push(&paths->ends) = 0;
+	paths->room = SEQUENCE_PATHS_ROOM;
 }
 
 void sequence_paths_deinit(struct sequence_paths *paths)
@@ -178,7 +179,24 @@ void sequence_paths_deinit(struct sequence_paths *paths)
 	array_deinit(&paths->ends);
 }
 
-static int path_read(struct sequence_paths *paths)
+void sequence_paths_end(struct sequence_paths *paths)
+{
+	coder_deinit(&paths->coder);
+}
+
+static uint64_t paths_words(const struct sequence_paths *paths)
+{
+	return paths->runs.count + paths->ends.count * (sizeof(*paths->ends.items) / 4);
+}
+
+static uint64_t words_limit(const struct sequence_paths *paths)
+{
+	uint64_t expanded = paths->bytes * SEQUENCE_PATHS_EXPANSION;
+
+	return expanded > paths->room ? expanded : paths->room;
+}
+
+static int path_read(struct sequence_paths *paths, uint64_t limit)
 {
 	for (size_t length = 0; length <= LAYER_MAX_CYCLE_MAX; length++) {
 		uint32_t symbol;
@@ -186,6 +204,12 @@ static int path_read(struct sequence_paths *paths)
 
 		if (err)
 			return err;
+		if (paths_words(paths) >= limit)
+			return err_set(
+				-EBADMSG,
+				"%lu bytes define %zu paths of %zu runs and still more, which "
+				"no program does: the profile is damaged, or made to fill memory",
+				paths->bytes, paths->ends.count - 1, paths->runs.count);
 		if (!symbol) {
 			*array_push(&paths->ends) = paths->runs.count;
 			return 0;
@@ -198,6 +222,7 @@ static int path_read(struct sequence_paths *paths)
 
 int sequence_paths_add(struct sequence_paths *paths, const struct sequence_definitions *definitions)
 {
+	uint64_t limit;
 	int err;
 
 	if (definitions->first != paths->ends.count)
@@ -207,8 +232,10 @@ int sequence_paths_add(struct sequence_paths *paths, const struct sequence_defin
 			"of the profile are missing",
 			definitions->first, paths->ends.count);
 	coder_read(&paths->coder, definitions->data, definitions->size);
+	paths->bytes += definitions->size;
+	limit = words_limit(paths);
 	for (uint64_t i = 0; i < definitions->count; i++) {
-		err = path_read(paths);
+		err = path_read(paths, limit);
 		if (err)
 			return err;
 	}

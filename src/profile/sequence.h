@@ -20,7 +20,15 @@
 #include "profile/cycles.h"
 #include "profile/repeats.h"
 
-enum { SEQUENCE_ROW_MAX = 1 << 22 }; /* repeated paths */
+enum {
+	SEQUENCE_ROW_MAX = 1 << 22, /* repeated paths */
+	/*
+	 * Words of memory that the paths of a profile may take: so many for each byte of their definitions, or so many in
+	 * all. Programs have 3 to 7 for a byte; bytes made for it could have thousands.
+	 */
+	SEQUENCE_PATHS_EXPANSION = 256,
+	SEQUENCE_PATHS_ROOM = 1 << 24,
+};
 
 /* Columns: name, text of the option, what is counted. */
 #define SEQUENCE_UNITS(X)                                                                          \
@@ -93,6 +101,8 @@ struct sequence_paths {
 	struct coder coder;
 	ARRAY(uint32_t) runs; /* of all paths, one after the other */
 	ARRAY(uint64_t) ends; /* by number: where its runs end */
+	uint64_t room; /* words that may be used however short the definitions are; the caller may lower it */
+	uint64_t bytes; /* of definitions so far */
 };
 
 void sequence_paths_init(struct sequence_paths *paths);
@@ -100,6 +110,8 @@ void sequence_paths_deinit(struct sequence_paths *paths);
 /* In the order they were made in. */
 int sequence_paths_add(struct sequence_paths *paths,
 		       const struct sequence_definitions *definitions);
+/* There are no more: gives back what only reading them needs. */
+void sequence_paths_end(struct sequence_paths *paths);
 /* A path's runs; 0 if there is no such path. */
 size_t sequence_path(const struct sequence_paths *paths, uint64_t number, const uint32_t **ret);
 
