@@ -9,22 +9,12 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analyse/fixture_trace.h"
 #include "analyse/order.h"
 #include "analyse/views.h"
 #include "base/err.h"
 #include "profile/flow.h"
 
-#define COUNT(array) (sizeof(array) / sizeof(*(array)))
-
-static struct profile_module modules[] = { {},
-					   { .path = "/bin/p", .name = "p", .build_id = "" },
-					   { .path = "/lib/l", .name = "l", .build_id = "" } };
-static struct profile_process processes[] = {
-	{ .comm = "" }, { .pid = 10, .uid = 0, .comm = "p", .exe = "/bin/p", .cgroup = "" }
-};
-static struct profile_thread threads[] = { { .comm = "" },
-					   { .process = 1, .tid = 10, .comm = "first" },
-					   { .process = 1, .tid = 11, .comm = "second" } };
 static struct profile_symbol symbols[] = {
 	{ .name = "", .linkage = "" },
 	{ .module = 1, .name = "main", .linkage = "main", .address = 0x100, .size = 64 },
@@ -156,7 +146,7 @@ static struct flow_space *space_make(struct recording *recording)
 	*recording = (struct recording){};
 	runs_take(recording);
 	assert_int_equal(flow_space_create(&options, &space), 0);
-	flow_weights_set(space, weights, COUNT(weights));
+	flow_weights_set(space, weights, FIXTURE_COUNT(weights));
 	return space;
 }
 
@@ -164,45 +154,26 @@ static void recording_make(struct recording *recording)
 {
 	struct flow_space *space = space_make(recording);
 
-	thread_record(space, 1, first_runs, COUNT(first_runs));
-	thread_record(space, 2, second_runs, COUNT(second_runs));
+	thread_record(space, 1, first_runs, FIXTURE_COUNT(first_runs));
+	thread_record(space, 2, second_runs, FIXTURE_COUNT(second_runs));
 	assert_int_equal(flow_space_finish(space), 0);
 	flow_space_destroy(space);
 }
 
 static const struct profile *recording_profile(struct recording *recording)
 {
-	recording->profile = (struct profile){
-		.modules = modules,
-		.module_count = COUNT(modules),
-		.processes = processes,
-		.process_count = COUNT(processes),
-		.threads = threads,
-		.thread_count = COUNT(threads),
-		.symbols = symbols,
-		.symbol_count = COUNT(symbols),
-		.files = files,
-		.file_count = COUNT(files),
-		.frames = frames,
-		.frame_count = COUNT(frames),
-		.locations = locations,
-		.location_count = COUNT(locations),
-		.blocks = blocks,
-		.block_count = COUNT(blocks),
-		.block_parts = parts,
-		.block_part_count = COUNT(parts),
-		.run_tables = recording->run_tables.items,
-		.run_table_count = recording->run_tables.count,
-		.path_tables = recording->path_tables.items,
-		.path_table_count = recording->path_tables.count,
-		.flows = recording->flows.items,
-		.flow_count = recording->flows.count,
-		.cycles = recording->cycles.items,
-		.cycle_count = recording->cycles.count,
-		.meta = meta,
-		.meta_count = 1,
-	};
-	return &recording->profile;
+	struct profile *profile = &recording->profile;
+
+	*profile = fixture_trace(&(struct fixture_code){ FIXTURE_CODE }, meta);
+	profile->run_tables = recording->run_tables.items;
+	profile->run_table_count = recording->run_tables.count;
+	profile->path_tables = recording->path_tables.items;
+	profile->path_table_count = recording->path_tables.count;
+	profile->flows = recording->flows.items;
+	profile->flow_count = recording->flows.count;
+	profile->cycles = recording->cycles.items;
+	profile->cycle_count = recording->cycles.count;
+	return profile;
 }
 
 static void recording_free(struct recording *recording)
@@ -359,8 +330,8 @@ static void transfers_are_pairs_of_blocks(void **state)
 
 	recording_make(&recording);
 	table = view(recording_profile(&recording), "transfers", &(struct view_request){});
-	assert_int_equal(table->row_count, COUNT(expected));
-	for (size_t i = 0; i < COUNT(expected); i++) {
+	assert_int_equal(table->row_count, FIXTURE_COUNT(expected));
+	for (size_t i = 0; i < FIXTURE_COUNT(expected); i++) {
 		assert_string_equal(text(table, i, "from"), expected[i].from);
 		assert_string_equal(text(table, i, "to"), expected[i].to);
 		assert_int_equal(number(table, i, "transfers"), expected[i].transfers);
@@ -476,6 +447,34 @@ static void what_cannot_be_is_refused(void **state)
 	recording_free(&recording);
 }
 
+/* One path over and over, in bytes of which a profile has never enough to fill the memory honestly. */
+static void paths_cannot_fill_memory(void **state)
+{
+	enum { PATHS = SEQUENCE_PATHS_ROOM / 5 };
+	struct profile_definitions *row;
+	struct recording recording;
+	struct coder coder;
+
+	recording_make(&recording);
+	coder_init(&coder, 1 << 20);
+	coder_write(&coder);
+	for (unsigned i = 0; i < PATHS; i++) {
+		coder_put(&coder, 2);
+		coder_put(&coder, 0);
+	}
+	coder_end(&coder);
+	row = &recording.path_tables.items[0];
+	*row = (struct profile_definitions){ .process = 1,
+					     .first = 1,
+					     .count = UINT32_MAX,
+					     .data = coder.out.items,
+					     .size = coder.out.count };
+	view_refuses(&recording, "paths of process 10: ");
+	assert_non_null(strstr(err_text(), "fill memory"));
+	coder_deinit(&coder);
+	recording_free(&recording);
+}
+
 static void code_is_not_cut_out_of_sequences(void **state)
 {
 	static const char *const names[] = { "strata", "layers", "phases", "at" };
@@ -485,7 +484,7 @@ static void code_is_not_cut_out_of_sequences(void **state)
 	recording_make(&recording);
 	recording_profile(&recording);
 	*array_push(&request.filter.symbols) = "help";
-	for (size_t i = 0; i < COUNT(names); i++) {
+	for (size_t i = 0; i < FIXTURE_COUNT(names); i++) {
 		struct table *table = NULL;
 
 		assert_int_equal(view_run(view_find(names[i]), &recording.profile, &request,
@@ -537,6 +536,7 @@ int main(void)
 		cmocka_unit_test(numbers_of_one_path_are_added_up),
 		cmocka_unit_test(numbers_of_one_stratum_are_added_up),
 		cmocka_unit_test(what_cannot_be_is_refused),
+		cmocka_unit_test(paths_cannot_fill_memory),
 		cmocka_unit_test(code_is_not_cut_out_of_sequences),
 		cmocka_unit_test(a_short_thread_is_one_phase),
 		cmocka_unit_test(other_profiles_have_no_order),

@@ -9,20 +9,10 @@
 #include <errno.h>
 #include <string.h>
 
+#include "analyse/fixture_trace.h"
 #include "analyse/views.h"
 #include "base/err.h"
 
-#define COUNT(array) (sizeof(array) / sizeof(*(array)))
-
-static struct profile_module modules[] = { {},
-					   { .path = "/bin/p", .name = "p", .build_id = "" },
-					   { .path = "/lib/l", .name = "l", .build_id = "" } };
-static struct profile_process processes[] = {
-	{ .comm = "" }, { .pid = 10, .uid = 0, .comm = "p", .exe = "/bin/p", .cgroup = "" }
-};
-static struct profile_thread threads[] = { { .comm = "" },
-					   { .process = 1, .tid = 10, .comm = "first" },
-					   { .process = 1, .tid = 11, .comm = "second" } };
 static struct profile_symbol symbols[] = {
 	{ .name = "", .linkage = "" },
 	{ .module = 1, .name = "outer", .linkage = "outer", .address = 0x100, .size = 64 },
@@ -54,39 +44,20 @@ enum { INSTRUCTIONS = 580, BLOCKS = 119 };
 
 static struct profile profile_make(struct profile_named_count *tool, const char *name)
 {
+	struct profile profile = fixture_trace(&(struct fixture_code){ FIXTURE_CODE }, tool);
+
 	*tool = (struct profile_named_count){ .name = "tool", .text = name };
-	return (struct profile){
-		.modules = modules,
-		.module_count = COUNT(modules),
-		.processes = processes,
-		.process_count = COUNT(processes),
-		.threads = threads,
-		.thread_count = COUNT(threads),
-		.symbols = symbols,
-		.symbol_count = COUNT(symbols),
-		.files = files,
-		.file_count = COUNT(files),
-		.frames = frames,
-		.frame_count = COUNT(frames),
-		.locations = locations,
-		.location_count = COUNT(locations),
-		.blocks = blocks,
-		.block_count = COUNT(blocks),
-		.block_parts = parts,
-		.block_part_count = COUNT(parts),
-		.executions = executions,
-		.execution_count = COUNT(executions),
-		.thread_runs = runs,
-		.thread_runs_count = COUNT(runs),
-		.source_lines = lines,
-		.source_line_count = COUNT(lines),
-		.seen = 104,
-		.kept = 100,
-		.losses = losses,
-		.loss_count = COUNT(losses),
-		.meta = tool,
-		.meta_count = 1,
-	};
+	profile.executions = executions;
+	profile.execution_count = FIXTURE_COUNT(executions);
+	profile.thread_runs = runs;
+	profile.thread_runs_count = FIXTURE_COUNT(runs);
+	profile.source_lines = lines;
+	profile.source_line_count = FIXTURE_COUNT(lines);
+	profile.seen = 104;
+	profile.kept = 100;
+	profile.losses = losses;
+	profile.loss_count = FIXTURE_COUNT(losses);
+	return profile;
 }
 
 static struct table *run(const char *tool, const char *view, const struct filter *filter)
@@ -131,7 +102,7 @@ static void every_view_adds_up(void **state)
 	static const char *const names[] = { "functions", "lines", "modules", "processes",
 					     "threads" };
 
-	for (size_t i = 0; i < COUNT(names); i++) {
+	for (size_t i = 0; i < FIXTURE_COUNT(names); i++) {
 		struct table *table = run("count", names[i], NULL);
 
 		assert_int_equal(sum(table, "instructions"), INSTRUCTIONS);
