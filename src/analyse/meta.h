@@ -15,6 +15,9 @@
 #define META_MAX_CYCLE "max_cycle" /* of the tool paths: symbols of a cycle at most */
 #define META_RUNS_SEEN "runs_seen"
 #define META_RUNS_KEPT "runs_kept"
+#define META_RUNS_STEPS "runs_steps" /* instructions interpreted for runs, skipped ones too */
+#define META_RUN_LENGTH "run_length" /* instructions that are captured at most */
+#define META_RUN_SKIP "run_skip" /* instructions that are passed over before, at most */
 #define META_STEPS "steps" /* instructions interpreted */
 #define META_VALUES_SEEN "values_seen"
 #define META_VALUES_KEPT "values_kept"

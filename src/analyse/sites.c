@@ -12,15 +12,20 @@
 #include "analyse/sites.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyse/meta.h"
 #include "analyse/names.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 
 enum { MERGED_SIZE = 64, TOP_SHOWN = 3 };
+
+#define SKEW_INSTRUCTIONS 20.0
+#define SKEW_MAX 2.0
 
 static void item_init(struct site_item *item, const struct profile_value_item *row)
 {
@@ -77,12 +82,40 @@ int sites_items_check(const struct profile *profile, const struct filter_pattern
 	return 0;
 }
 
+/* Instructions interpreted for a run in the mean; 0 not known. */
+static double run_mean(const struct profile *profile)
+{
+	double runs = (double)meta_number(profile, META_RUNS_SEEN);
+	double steps = (double)meta_number(profile, META_RUNS_STEPS);
+
+	if (runs > 0 && steps > 0)
+		return steps / runs;
+	return (double)meta_number(profile, META_RUN_LENGTH) +
+	       (double)meta_number(profile, META_RUN_SKIP) / 2;
+}
+
+/*
+ * A sample by time finds what comes behind slow code more often. The further runs get away from where they began, the less
+ * of that is left; how much was measured (docs/design/values.md).
+ */
+static double skew_find(const struct profile *profile)
+{
+	const char *event = profile_meta(profile, META_EVENT);
+	double mean = run_mean(profile);
+
+	if (mean <= 0 || (event && strcmp(event, "instructions") == 0))
+		return 0;
+	return fmin(SKEW_MAX, SKEW_INSTRUCTIONS / mean);
+}
+
 void sites_init(struct sites *sites, const struct profile *profile,
 		const struct view_request *request, struct table *table)
 {
 	size_t count = profile->value_item_count;
 
-	*sites = (struct sites){ .profile = profile, .request = request, .table = table };
+	*sites = (struct sites){
+		.profile = profile, .request = request, .table = table, .skew = skew_find(profile)
+	};
 	sites->items = mem_zalloc((count + 1) * sizeof(*sites->items));
 	sites->wanted = mem_zalloc((count + 1) * sizeof(*sites->wanted));
 	for (size_t i = 1; i < count; i++) {
@@ -141,6 +174,7 @@ static bool site_read(const struct sites *sites, const struct profile_value *row
 		.width = row->width,
 		.total = list.total,
 		.runs = row->runs,
+		.skew = sites->skew,
 		.list = list,
 	};
 	if (row->has_moments)
@@ -247,11 +281,14 @@ void sites_seek(struct sites *sites, size_t place)
 	sites->next = place;
 }
 
-static double site_cluster(const struct site *site)
+static void site_share(const struct site *site, size_t rank, struct hotlist_range *ret)
 {
-	double cluster = site->runs ? (double)site->total / (double)site->runs : 1;
+	struct hotlist_sampling sampling = {
+		.group = site->runs ? (double)site->total / (double)site->runs : 1,
+		.skew = site->skew,
+	};
 
-	return cluster > 1 ? cluster : 1;
+	hotlist_share(&site->list, rank, &sampling, ret);
 }
 
 struct hotlist_range site_top(const struct site *site)
@@ -261,7 +298,7 @@ struct hotlist_range site_top(const struct site *site)
 	for (size_t rank = 0; rank < site->list.count; rank++) {
 		struct hotlist_range other;
 
-		hotlist_share(&site->list, rank, site_cluster(site), &other);
+		site_share(site, rank, &other);
 		if (other.best > range.best)
 			range = other;
 	}
@@ -419,7 +456,7 @@ static void value_fill(struct sites *sites, const struct site *site, size_t rank
 	struct hotlist_range share;
 
 	hotlist_get(&site->list, rank, &value);
-	hotlist_share(&site->list, rank, site_cluster(site), &share);
+	site_share(site, rank, &share);
 	memcpy(words, value.words, size);
 	*ret = (struct common_value){
 		.words = words,

@@ -37,6 +37,7 @@ struct site {
 	int64_t owner; /* -1: the kernel; of several, the first */
 	unsigned width;
 	uint64_t total, runs;
+	double skew; /* of struct hotlist_sampling */
 	struct hotlist list;
 	struct moments moments; /* count 0: none */
 };
@@ -57,6 +58,7 @@ struct sites {
 	uint32_t function; /* only sites in this symbol's code; 0: all */
 	struct code_cache code;
 	struct disassembler disassembler;
+	double skew; /* of all sites */
 	size_t next; /* row of the profile */
 };
 

@@ -111,6 +111,36 @@ static void owners_and_callers_are_merged_exactly(void **state)
 	fixture_deinit(&fixture);
 }
 
+static double width_at(const struct profile *profile, uint64_t address)
+{
+	struct table *table = run(profile, "values", (struct view_request){});
+	const struct common_values *values =
+		values_at(table, row_of(table, "item", "result", "address", address));
+	double width = values->items[0].high - values->items[0].low;
+
+	table_destroy(table);
+	return width;
+}
+
+/* Samples by time lean to what follows slow code, the more the shorter the runs are. */
+static void bounds_know_about_time(void **state)
+{
+	struct fixture fixture;
+	double without = width_at(fixture_values(&fixture), 0x1304), length;
+
+	fixture_meta(&fixture, "run_length", "256");
+	fixture_meta(&fixture, "run_skip", "256");
+	length = width_at(fixture_finish(&fixture), 0x1304);
+	assert_true(length > 1.01 * without);
+	fixture_meta(&fixture, "runs_steps", "24000"); /* 20 a run: most end early */
+	assert_true(width_at(fixture_finish(&fixture), 0x1304) > 1.5 * length);
+	array_each(&fixture.meta, row)
+		if (strcmp(row->name, "event") == 0)
+			row->text = "instructions";
+	assert_true(width_at(fixture_finish(&fixture), 0x1304) == without);
+	fixture_deinit(&fixture);
+}
+
 /* The errors of values that come two by two from a run are larger than those of as many independent ones. */
 static void bounds_know_about_runs(void **state)
 {
@@ -710,6 +740,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(owners_and_callers_are_merged_exactly),
 		cmocka_unit_test(bounds_know_about_runs),
+		cmocka_unit_test(bounds_know_about_time),
 		cmocka_unit_test(sites_are_shown_one_by_one),
 		cmocka_unit_test(filters_choose_sites),
 		cmocka_unit_test(what_cannot_be_answered_is_refused),

@@ -17,6 +17,8 @@
 #include "cmd/cmd.h"
 #include "ingest/collector.h"
 
+#define RUN_SKIP_AS_LENGTH UINT32_MAX
+
 enum {
 	DEFAULT_FREQUENCY = 997,
 	DEFAULT_RING = 4 << 20,
@@ -63,8 +65,9 @@ static const char record_usage[] =
 	"                      (default), '--values=help' lists what there is\n"
 	"      --run-length N  instructions interpreted after a sample (256)\n"
 	"      --run-every N   one of N samples is interpreted, chosen at random (as many as give\n"
-	"                      32,000 instructions a second: 8 at 997 Hz)\n"
-	"      --run-skip N    a random number of up to N instructions is skipped before (16)\n"
+	"                      32,000 instructions a second: 12 at 997 Hz)\n"
+	"      --run-skip N    a random number of up to N instructions is skipped before (as\n"
+	"                      --run-length)\n"
 	"      --hotlist KIND  space-saving (default), counting, concise or switching\n"
 	"      --hotlist-size N  values kept per place (16)\n"
 	"\n"
@@ -532,7 +535,7 @@ int cmd_record(int argc, char **argv)
 			.max_rows = 2 << 20,
 			.max_depth = SAMPLE_DEPTH_MAX,
 			.values = { .run_length = 256,
-				    .run_skip = 16,
+				    .run_skip = RUN_SKIP_AS_LENGTH,
 				    .max_sites = 131072 },
 		},
 	};
@@ -547,6 +550,8 @@ int cmd_record(int argc, char **argv)
 		return usage_error();
 	if (request.help)
 		return help_show(&request);
+	if (options->values.run_skip == RUN_SKIP_AS_LENGTH)
+		options->values.run_skip = options->values.run_length;
 	if (!options->values.run_every)
 		options->values.run_every = run_every_choose(options);
 	if (!options->ring_bytes)

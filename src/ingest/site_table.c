@@ -180,8 +180,12 @@ static void site_put(const struct site_table *table, struct site *site,
 {
 	if (value->width > site->width)
 		site->width = (uint8_t)value->width;
-	hotlist_add(&site->list, value->words);
-	site->runs += site->last_run != table->run;
+	if (site->last_run == table->run) {
+		hotlist_add_grouped(&site->list, value->words);
+	} else {
+		hotlist_add(&site->list, value->words);
+		site->runs++;
+	}
 	site->last_run = table->run;
 	if (table->process.v)
 		site->process = table->process;

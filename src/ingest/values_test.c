@@ -218,14 +218,27 @@ static void values_are_summed_by_site(void **state)
 	assert_int_equal(values_kept(bench->values), 3);
 }
 
+/* The first list that the query finds. */
+static void list_get(struct bench *bench, const char *sql, struct hotlist *ret)
+{
+	sqlite3_stmt *statement;
+	sqlite3 *database;
+
+	assert_int_equal(sqlite3_open(bench->path, &database), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(database, sql, -1, &statement, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+	assert_int_equal(hotlist_decode(sqlite3_column_blob(statement, 0),
+					(size_t)sqlite3_column_bytes(statement, 0), ret),
+			 0);
+	sqlite3_finalize(statement);
+	sqlite3_close(database);
+}
+
 static void lists_hold_the_values(void **state)
 {
-	static const char sql[] = "select list from value where item = 1";
 	struct bench *bench = *state;
 	struct hotlist_value value;
 	struct hotlist list;
-	sqlite3_stmt *statement;
-	sqlite3 *database;
 
 	values_begin(bench, "loaded", 100);
 	for (unsigned i = 0; i < 10; i++) {
@@ -234,19 +247,30 @@ static void lists_hold_the_values(void **state)
 		RUN(bench, "\x48\x8b\x07\x90", 2);
 	}
 	flush(bench);
-	assert_int_equal(sqlite3_open(bench->path, &database), SQLITE_OK);
-	assert_int_equal(sqlite3_prepare_v2(database, sql, -1, &statement, NULL), SQLITE_OK);
-	assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
-	assert_int_equal(hotlist_decode(sqlite3_column_blob(statement, 0),
-					(size_t)sqlite3_column_bytes(statement, 0), &list),
-			 0);
-	sqlite3_finalize(statement);
-	sqlite3_close(database);
+	list_get(bench, "select list from value where item = 1", &list);
 	assert_int_equal(list.total, 10);
+	assert_int_equal(list.squares, 10);
 	assert_int_equal(list.count, 3);
 	hotlist_get(&list, 0, &value);
 	assert_int_equal(value.count, 8);
 	assert_int_equal(value.words[0], 0xfeedface12345678);
+	hotlist_deinit(&list);
+}
+
+static void values_of_a_run_are_a_group(void **state)
+{
+	struct bench *bench = *state;
+	struct hotlist list;
+
+	values_begin(bench, "result", 100);
+	for (unsigned turns = 1; turns <= 3; turns++) {
+		record_begin(bench)->regs[UOP_RCX] = turns;
+		RUN(bench, LOOP, 3 * turns);
+	}
+	flush(bench);
+	list_get(bench, "select list from value order by id", &list);
+	assert_int_equal(list.total, 1 + 2 + 3);
+	assert_int_equal(list.squares, 1 + 4 + 9);
 	hotlist_deinit(&list);
 }
 
@@ -459,7 +483,7 @@ int main(void)
 		TEST(files_are_modules),	 TEST(callers_are_kept_apart_where_wanted),
 		TEST(numbers_have_signs),	 TEST(runs_have_values_of_their_own),
 		TEST(sites_are_bounded),	 TEST(runs_are_kept_or_lost),
-		TEST(rows_are_replaced),
+		TEST(rows_are_replaced),	 TEST(values_of_a_run_are_a_group),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

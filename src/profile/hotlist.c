@@ -26,7 +26,8 @@
  *  4. tags[i] is the hash of the value of entry i. Tags are compared eight at a time; the last group may be partly unused.
  *  5. 1 <= first <= total.
  *  6. Space-saving: the counts add up to total. What an entry did not count for others, its value did occur.
- *  7. Not concise, not merged, not switched, not space-saving: a value occurred at least count times.
+ *  7. total <= squares <= total * total.
+ *  8. Not concise, not merged, not switched, not space-saving: a value occurred at least count times.
  */
 #include "profile/hotlist.h"
 
@@ -388,7 +389,7 @@ static void value_add(struct hotlist *list, const uint64_t *words)
 	}
 }
 
-void hotlist_add(struct hotlist *list, const uint64_t *words)
+static inline void stream_add(struct hotlist *list, const uint64_t *words)
 {
 	list->total++;
 	if (list->concise && !coin_flip(&list->coin, list->probability))
@@ -399,4 +400,18 @@ void hotlist_add(struct hotlist *list, const uint64_t *words)
 		list->entries[ENTRY_COUNT]++;
 	else
 		value_add(list, words);
+}
+
+void hotlist_add(struct hotlist *list, const uint64_t *words)
+{
+	list->group = 1;
+	list->squares++;
+	stream_add(list, words);
+}
+
+void hotlist_add_grouped(struct hotlist *list, const uint64_t *words)
+{
+	list->group = list->group < HOTLIST_GROUP_MAX ? list->group + 1 : 1;
+	list->squares += 2 * (uint64_t)list->group - 1;
+	stream_add(list, words);
 }

@@ -47,6 +47,7 @@ enum {
 	HOTLIST_FACTOR_MAX = 65535,
 	HOTLIST_SATURATION_MAX =
 		50, /* of the switching kind: switches to concise samples here, back at 0 */
+	HOTLIST_GROUP_MAX = 1 << 20, /* values; more of a group count as the next one */
 };
 
 #define HOTLIST_CONFIDENCE 0.95
@@ -74,6 +75,8 @@ struct hotlist {
 	uint8_t words;
 	uint8_t saturation;
 	bool concise; /* counts are concise samples now */
+	uint32_t group; /* values so far of the newest group */
+	uint64_t squares; /* sum of the squares of the sizes of groups; total if all are single */
 	double probability; /* p: that a new value is taken; 1 in space-saving lists */
 	struct coin coin;
 	double variance; /* of estimates, on top of what p or slack imply: from merging and switching */
@@ -86,6 +89,8 @@ void hotlist_deinit(struct hotlist *list);
 void hotlist_copy(const struct hotlist *list, struct hotlist *ret);
 
 void hotlist_add(struct hotlist *list, const uint64_t *words);
+/* The same for a value of the group that the last one belongs to: one sample gave both, so they are not independent. */
+void hotlist_add_grouped(struct hotlist *list, const uint64_t *words);
 
 /* Tells the processor that a value will be added soon. */
 static inline void hotlist_fetch(const struct hotlist *list)
@@ -117,11 +122,14 @@ struct hotlist_value {
 /* rank < list->count; the most frequent value has rank 0. */
 void hotlist_get(const struct hotlist *list, size_t rank, struct hotlist_value *ret);
 
-/*
- * The value's share of whatever the stream was sampled from, in 0..1: adds the error of sampling to that of the list.
- * cluster says how many values of the stream come from one independent sample in the mean; 1 if all are independent.
- */
-void hotlist_share(const struct hotlist *list, size_t rank, double cluster,
+/* How the stream came about. Zero: by independent samples that are as likely for one value as for another. */
+struct hotlist_sampling {
+	double group; /* values of a group in the mean, where the list was not told of groups */
+	double skew; /* one value may be as much likelier to be sampled than another: logarithm of the ratio */
+};
+
+/* The value's share of whatever the stream was sampled from, in 0..1: adds the error of sampling to that of the list. */
+void hotlist_share(const struct hotlist *list, size_t rank, const struct hotlist_sampling *sampling,
 		   struct hotlist_range *ret);
 
 /* A value that is not in the list occurred at most so often, with probability HOTLIST_CONFIDENCE at least. */

@@ -20,10 +20,12 @@ enum {
 	FLAG_CONCISE = 1,
 	FLAG_PROBABILITY = 2, /* p follows: it is not 1 */
 	FLAG_VARIANCE = 4, /* the variance follows: it is not 0 */
-	FLAGS_ALL = 7,
+	FLAG_GROUPS = 8, /* the squares of groups follow: some are of several values */
+	FLAGS_ALL = 15,
 	NUMBER_BYTES = 10,
 };
 
+#define SQUARES_MAX (UINT64_C(1) << 62) /* two of them can be added */
 #define VARIANCE_MAX 0x1p200 /* far beyond the square of any count */
 
 struct reader {
@@ -116,7 +118,8 @@ size_t hotlist_encode(const struct hotlist *list, uint8_t ret[static HOTLIST_BLO
 	*at++ = list->kind;
 	*at++ = (uint8_t)((list->concise ? FLAG_CONCISE : 0) |
 			  (list->probability < 1 ? FLAG_PROBABILITY : 0) |
-			  (list->variance > 0 ? FLAG_VARIANCE : 0));
+			  (list->variance > 0 ? FLAG_VARIANCE : 0) |
+			  (list->squares > list->total ? FLAG_GROUPS : 0));
 	*at++ = list->words;
 	*at++ = list->saturation;
 	at = put_number(at, list->size);
@@ -128,6 +131,8 @@ size_t hotlist_encode(const struct hotlist *list, uint8_t ret[static HOTLIST_BLO
 		at = put_double(at, list->probability);
 	if (list->variance > 0)
 		at = put_double(at, list->variance);
+	if (list->squares > list->total)
+		at = put_number(at, list->squares);
 	for (size_t i = 0; i < list->count; i++) {
 		uint64_t *entry = entry_at(list, i);
 
@@ -172,6 +177,10 @@ static bool state_is_sound(const struct hotlist *list, uint8_t flags)
 		return false;
 	if ((flags & FLAG_VARIANCE) && !(list->variance > 0 && list->variance < VARIANCE_MAX))
 		return false;
+	if ((flags & FLAG_GROUPS) &&
+	    !(list->squares > list->total &&
+	      list->squares <= (unsigned __int128)list->total * list->total))
+		return false;
 	if (list->kind != HOTLIST_SWITCHING && (list->saturation || concise != list->concise))
 		return false;
 	return space || !list->slack;
@@ -188,6 +197,7 @@ static void state_read(struct reader *reader, struct hotlist *list, uint8_t flag
 		list->probability = get_double(reader);
 	if (flags & FLAG_VARIANCE)
 		list->variance = get_double(reader);
+	list->squares = flags & FLAG_GROUPS ? get_at_most(reader, SQUARES_MAX) : list->total;
 	if (!state_is_sound(list, flags) || count > list->total)
 		reader->bad = true;
 	list->concise = flags & FLAG_CONCISE;

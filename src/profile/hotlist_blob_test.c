@@ -27,7 +27,10 @@ static void list_make(struct hotlist *list, enum hotlist_kind kind, unsigned wor
 
 		for (unsigned word = 0; word < words; word++)
 			tuple[word] = word ? value * 0x123456789abcdef : value - 5;
-		hotlist_add(list, tuple);
+		if (i % 7 < 3)
+			hotlist_add_grouped(list, tuple);
+		else
+			hotlist_add(list, tuple);
 	}
 }
 
@@ -39,6 +42,7 @@ static void lists_equal(const struct hotlist *a, const struct hotlist *b)
 	assert_int_equal(a->size, b->size);
 	assert_int_equal(a->factor, b->factor);
 	assert_int_equal(a->slack, b->slack);
+	assert_int_equal(a->squares, b->squares);
 	assert_int_equal(a->saturation, b->saturation);
 	assert_int_equal(a->concise, b->concise);
 	assert_true(a->probability == b->probability);
@@ -105,6 +109,25 @@ static void test_bytes(void **state)
 	hotlist_init(&list, &config);
 	for (unsigned i = 0; i < 300; i++)
 		hotlist_add(&list, &(uint64_t){ i < 200 ? UINT64_MAX : 300 });
+	assert_int_equal(hotlist_encode(&list, bytes), sizeof(expected));
+	assert_memory_equal(bytes, expected, sizeof(expected));
+	hotlist_deinit(&list);
+}
+
+static void test_bytes_of_groups(void **state)
+{
+	static const uint8_t expected[] = {
+		1,  0, 8,  1, 0, 16, 16, 1, 6, 0, /* 6 values */
+		14, /* in groups of 3, 1 and 2 */
+		6,  5, 18, 0, /* 6 times 9 */
+	};
+	struct hotlist_config config = {};
+	uint8_t bytes[HOTLIST_BLOB_MAX];
+	struct hotlist list;
+
+	hotlist_init(&list, &config);
+	for (const char *at = "n++nn+"; *at; at++)
+		(*at == 'n' ? hotlist_add : hotlist_add_grouped)(&list, &(uint64_t){ 9 });
 	assert_int_equal(hotlist_encode(&list, bytes), sizeof(expected));
 	assert_memory_equal(bytes, expected, sizeof(expected));
 	hotlist_deinit(&list);
@@ -188,7 +211,9 @@ static void test_refused(void **state)
 	assert_int_equal(decode_copy(good, sizeof(good), &list), 0);
 	REFUSED(-EPROTONOSUPPORT, 2, 0, 0, 1, 0, 16, 16, 1, 3, 0, 3, 2, 9, 0);
 	REFUSED(-EBADMSG, 1, 4, 0, 1, 0, 16, 16, 1, 3, 0, 3, 2, 9, 0); /* kind */
-	REFUSED(-EBADMSG, 1, 0, 8, 1, 0, 16, 16, 1, 3, 0, 3, 2, 9, 0); /* flags */
+	REFUSED(-EBADMSG, 1, 0, 16, 1, 0, 16, 16, 1, 3, 0, 3, 2, 9, 0); /* flags */
+	REFUSED(-EBADMSG, 1, 0, 8, 1, 0, 16, 16, 1, 3, 0, 3, 3, 2, 9, 0); /* groups of one */
+	REFUSED(-EBADMSG, 1, 0, 8, 1, 0, 16, 16, 1, 3, 0, 10, 3, 2, 9, 0); /* groups above 3 * 3 */
 	REFUSED(-EBADMSG, 1, 0, 1, 1, 0, 16, 16, 1, 3, 0, 3, 2, 9, 0); /* concise, but is not */
 	REFUSED(-EBADMSG, 1, 0, 0, 0, 0, 16, 16, 1, 3, 0, 3, 2, 0); /* no words */
 	REFUSED(-EBADMSG, 1, 0, 0, 1, 1, 16, 16, 1, 3, 0, 3, 2, 9, 0); /* saturation */
@@ -214,8 +239,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trips), cmocka_unit_test(test_empty),
-		cmocka_unit_test(test_bytes),	    cmocka_unit_test(test_longest),
-		cmocka_unit_test(test_damage),	    cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_bytes),	    cmocka_unit_test(test_bytes_of_groups),
+		cmocka_unit_test(test_longest),	    cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

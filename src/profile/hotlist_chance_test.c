@@ -100,7 +100,7 @@ static void entries_judge(struct outcome *outcome, const struct hotlist *list,
 		if (value.words[0] == 0) {
 			struct hotlist_range share;
 
-			hotlist_share(list, rank, 1, &share);
+			hotlist_share(list, rank, &(struct hotlist_sampling){}, &share);
 			mean_add(&outcome->share, share.best - cumulated[0]);
 			outcome->shares++;
 			outcome->shares_held += range_holds(&share, cumulated[0]);
@@ -213,6 +213,92 @@ static void test_switching(void **state)
 	assert_in_range(concise_ends, TRIALS / 10, TRIALS * 3 - TRIALS / 10);
 }
 
+/* Groups as runs of a program give them: nine in ten of one value, one in ten of many, and all of a group alike. */
+static void groups_add(struct hotlist *list, struct coin *coin, double share)
+{
+	for (unsigned i = 0; i < PART; i++) {
+		uint64_t value = coin_uniform(coin) >= share;
+		unsigned more = coin_uniform(coin) < 0.1 ? 49 : 0;
+
+		hotlist_add(list, &value);
+		while (more--)
+			hotlist_add_grouped(list, &value);
+	}
+}
+
+static size_t rank_of(const struct hotlist *list, uint64_t wanted)
+{
+	struct hotlist_value value;
+	size_t rank = 0;
+
+	for (; rank < list->count; rank++) {
+		hotlist_get(list, rank, &value);
+		if (value.words[0] == wanted)
+			break;
+	}
+	return rank;
+}
+
+/* How often the range of a true share of 0.6 holds, over lists merged of two; forget: as if only the mean were known. */
+static unsigned groups_held(bool forget)
+{
+	unsigned held = 0;
+	struct coin coin;
+
+	coin_init(&coin, SEED);
+	for (unsigned trial = 0; trial < TRIALS; trial++) {
+		AUTO(hotlist_deinit_auto) struct hotlist list = {}, other = {};
+		struct hotlist_sampling sampling = {};
+		struct hotlist_range share;
+
+		hotlist_init(&list, &(struct hotlist_config){});
+		hotlist_init(&other, &(struct hotlist_config){});
+		groups_add(&list, &coin, 0.6);
+		groups_add(&other, &coin, 0.6);
+		assert_int_equal(hotlist_merge(&list, &other), 0);
+		if (forget) {
+			sampling.group = (double)list.total / (2 * PART);
+			list.squares = list.total;
+		}
+		hotlist_share(&list, rank_of(&list, 0), &sampling, &share);
+		held += range_holds(&share, 0.6);
+	}
+	return held;
+}
+
+static void test_groups(void **state)
+{
+	unsigned held = groups_held(false), mean = groups_held(true);
+
+	printf("groups: held %.3f, with the mean size alone %.3f\n", held / (double)TRIALS,
+	       mean / (double)TRIALS);
+	assert_true(claim_holds(held, TRIALS, TRIALS));
+	assert_true(mean < 0.8 * TRIALS);
+}
+
+/* Occurrences of value 0 are 1.3 times as likely to be sampled as others. */
+static void test_skew(void **state)
+{
+	unsigned held = 0, blind = 0;
+	struct coin coin;
+
+	coin_init(&coin, SEED);
+	for (unsigned trial = 0; trial < TRIALS; trial++) {
+		AUTO(hotlist_deinit_auto) struct hotlist list = {};
+		struct hotlist_range share;
+
+		hotlist_init(&list, &(struct hotlist_config){});
+		for (unsigned i = 0; i < 4 * PART; i++)
+			hotlist_add(&list, &(uint64_t){ coin_uniform(&coin) >= 1.3 * 2 / 3.6 });
+		hotlist_share(&list, 0, &(struct hotlist_sampling){ .skew = log(1.3) }, &share);
+		held += range_holds(&share, 2 / 3.0);
+		hotlist_share(&list, 0, &(struct hotlist_sampling){}, &share);
+		blind += range_holds(&share, 2 / 3.0);
+	}
+	assert_true(claim_holds(held, TRIALS, TRIALS));
+	assert_true(blind < TRIALS / 2);
+}
+
 /* Lists of which the second continues the first, as runs of one program do. */
 static void test_merge_order(void **state)
 {
@@ -262,6 +348,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_space_saving), cmocka_unit_test(test_counting),
 		cmocka_unit_test(test_concise),	     cmocka_unit_test(test_switching),
+		cmocka_unit_test(test_groups),	     cmocka_unit_test(test_skew),
 		cmocka_unit_test(test_merge_order),  cmocka_unit_test(test_merge_refuses),
 	};
 

@@ -22,6 +22,13 @@
  * end of the Wilson interval, and above what share_low() says: values are shown because they are the most frequent ones, and
  * the first of many is better than its true share. Both errors together miss with at most the sum of their
  * probabilities, so each gets half of 5 %.
+ *
+ * Groups. In the worst case all values of a group are equal. A share then varies as that of n independent values, where
+ * n is the square of the sum of the groups' sizes over the sum of their squares: one large group among many small ones
+ * weighs more than a mean size tells.
+ *
+ * Skew. Where occurrences of one value are up to e^skew times as likely to be sampled as those of others, the odds of
+ * its share are off by that factor at most. Samples cannot tell, so the range is widened by it as it is.
  */
 #include "profile/hotlist.h"
 
@@ -169,22 +176,36 @@ static double own_count(const struct hotlist *list, size_t rank, double count)
 	return fmax(1, count - fmin((double)*entry_foreign(list, entry), count));
 }
 
-void hotlist_share(const struct hotlist *list, size_t rank, double cluster,
+/* The size of equal groups that would tell as little about shares. */
+static double group_size(const struct hotlist *list, const struct hotlist_sampling *sampling)
+{
+	return fmax(fmax(1, sampling->group), (double)list->squares / (double)list->total);
+}
+
+static double share_skew(double share, double skew)
+{
+	double odds = share * exp(skew);
+
+	return odds / (1 - share + odds);
+}
+
+void hotlist_share(const struct hotlist *list, size_t rank, const struct hotlist_sampling *sampling,
 		   struct hotlist_range *ret)
 {
 	const struct level *level = hotlist_is_exact(list) ? &whole : &half;
 	struct hotlist_range count = count_range(list, rank, level);
-	double total = (double)list->total, trials = total / cluster;
+	double total = (double)list->total, group = group_size(list, sampling);
+	double trials = total / group;
 	double best = fmin(1, own_count(list, rank, count.best) / total);
+	double low = share_low(fmin(best, count.low / total), trials, level->deviations);
+	double high = fmin(1, wilson(count.high / group, trials, level->deviations));
 
-	assert(rank < list->count && cluster >= 1);
+	assert(rank < list->count && sampling->skew >= 0);
 	/* Rounding must not put the ends beyond what they enclose. */
 	*ret = (struct hotlist_range){
-		.low = fmin(best,
-			    share_low(fmin(best, count.low / total), trials, level->deviations)),
+		.low = fmin(best, share_skew(low, -sampling->skew)),
 		.best = best,
-		.high = fmin(1,
-			     fmax(best, wilson(count.high / cluster, trials, level->deviations))),
+		.high = fmin(1, fmax(best, share_skew(high, sampling->skew))),
 	};
 }
 

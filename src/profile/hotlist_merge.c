@@ -167,6 +167,8 @@ int hotlist_merge(struct hotlist *list, const struct hotlist *from)
 	else
 		samples_merge(list, &other);
 	list->total += from->total;
+	list->squares += from->squares;
+	list->group = 0;
 	hotlist_tidy(list);
 	if (list->kind != HOTLIST_SPACE_SAVING)
 		hotlist_evict(list);

@@ -3,8 +3,8 @@
 """Value profiles say what really happened, as counted by stepping the same programs instruction by instruction.
 
 Two kinds of things are asked. What needs no luck: a value that is shown has occurred, extremes lie within the real
-ones, and no busy place is missing. And how close shares come, which depends on the machine: an interrupt comes more
-often after slow instructions, so the bounds here are wider than what bench/values-accuracy finds.
+ones, and no busy place is missing. And how close shares come, and whether the stated bounds hold. There are as many runs as
+make that no matter of luck either: with a quarter of them, two values of 50.7 and 49.3 % change places now and then.
 """
 
 import unittest
@@ -13,9 +13,9 @@ import lib
 import lib_values
 
 SECONDS = 3  # of CPU time
-OPTIONS = ("--values", "--run-every", "8")
+OPTIONS = ("--values", "--run-every", "2")
 NEAR_LEAST = 0.95
-RIGHT_LEAST = 0.97
+RIGHT_LEAST = 0.98
 HELD_LEAST = 0.95
 BUSY = 0.001  # of all instructions
 

@@ -119,6 +119,14 @@ class Runs(unittest.TestCase):
         kernel = run.profile.value("select count(*) from value where owner is null")
         self.assertGreater(kernel, 500)
 
+    def test_budget(self):
+        """About 32,000 instructions a second; as many are passed over at most as are captured, unless told otherwise."""
+        for options, (length, skip, every) in (((), (256, 256, 12)), (("--run-length", "16"), (16, 16, 1)),
+                                               (("-F", "4999"), (256, 256, 60)), (("--run-skip", "0"), (256, 0, 8))):
+            profile = lib.record("--values", *options, "--", "true").profile
+            self.assertEqual([int(profile.meta(f"run_{key}")) for key in ("length", "skip", "every")],
+                             [length, skip, every], options)
+
     def test_zz_enough_steps(self):
         """After all others."""
         print(f"{Runs.steps} instructions were interpreted")

@@ -34,7 +34,10 @@ static void list_ask(const struct hotlist *list)
 		struct hotlist_range share;
 
 		hotlist_get(list, rank, &value);
-		hotlist_share(list, rank, 1 + (double)rank, &share);
+		hotlist_share(list, rank,
+			      &(struct hotlist_sampling){ .group = (double)rank,
+							  .skew = (double)rank / 8 },
+			      &share);
 		must(value.count && value.count <= before && value.first >= 1 &&
 		     value.first <= list->total);
 		range_check(&value.occurrences, (double)list->total);

@@ -778,7 +778,14 @@ static __always_inline void system_log(struct run *run, struct task_struct *task
 	log_word(run, usersite, !run->in_kernel || !usersite);
 }
 
-static __always_inline int run_send(struct run *run, __u32 skipped)
+/* A run that ends early passes over less, in proportion: what it met is not lost with it. */
+static __always_inline __u32 skip_kept(const struct run *run, __u32 skip)
+{
+	return run->limit ? skip * run->begun / run->limit : 0;
+}
+
+/* skip: instructions that were to be passed over */
+static __always_inline int run_send(struct run *run, __u32 skip)
 {
 	__u32 words = run->log_count;
 
@@ -787,7 +794,7 @@ static __always_inline int run_send(struct run *run, __u32 skipped)
 	run->record.record.kind = RECORD_RUN;
 	run->record.flags = run_flags | (run->in_kernel ? RUN_IN_KERNEL : 0);
 	run->record.instructions = (__u16)run->begun;
-	run->record.skipped = (__u16)skipped;
+	run->record.skipped = (__u16)skip_kept(run, skip);
 	run->record.log_count = (__u16)words;
 	run->record.end = (__u8)run->end;
 	run->record.state_hash = run_state_hash(&run->state);

@@ -509,6 +509,24 @@ static void code_ends_with_its_mapping(void **ctx)
 	assert_int_equal(bench->wanted_count, 0);
 }
 
+static void short_runs_skip_less(void **ctx)
+{
+	struct state *state = *ctx;
+	struct run_bench *bench = state->bench;
+
+	corpus_state(&state->corpus, bench);
+	memset(bench->code + BENCH_CODE_SIZE - 8, 0x90, 8);
+	bench->test->pc = BENCH_CODE + BENCH_CODE_SIZE - 8;
+	bench->test->skip = 10;
+	for (bench->test->limit = 40; bench->test->limit >= 8; bench->test->limit /= 5) {
+		run_bench_host(bench);
+		run_bench_kernel(bench);
+		assert_int_equal(bench->record->instructions, 8);
+		assert_int_equal(bench->record->skipped, bench->test->limit > 8 ? 2 : 10);
+	}
+	bench->test->skip = 0;
+}
+
 /* The comparison itself would see a difference. */
 static void differences_are_seen(void **ctx)
 {
@@ -574,6 +592,7 @@ int main(void)
 		cmocka_unit_test(stale_code_is_not_run),
 		cmocka_unit_test(undecodable_code_can_become_stale),
 		cmocka_unit_test(code_ends_with_its_mapping),
+		cmocka_unit_test(short_runs_skip_less),
 	};
 	struct ability bpf;
 
