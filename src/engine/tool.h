@@ -18,6 +18,7 @@ struct run_end;
 struct tool {
 	/* Of the times a block was executed, how many must go the same way for a trace to follow; traces.c. */
 	unsigned trace_percent;
+	bool trace_once; /* and it ends before a block that it holds: cycles stay visible */
 	/* Puts code where a run ends. */
 	void (*run_end)(struct build *build, const struct run_end *end);
 	/* A fragment is finished and has runs. */

@@ -20,7 +20,7 @@
  *
  * Invariants
  * 1. A plan is a hint. translate.c follows it where the code goes that way at all.
- * 2. No piece comes twice in a plan: a run that holds a block twice would hide a cycle from who reads the runs.
+ * 2. No piece comes twice in a plan if the tool looks for cycles in runs: one that holds a block twice would hide a cycle.
  * 3. Notes are written with the engine's lock held, before a run is in a ring, and never change: they are read without.
  */
 #include "engine/build.h"
@@ -29,14 +29,15 @@
 #include "engine/traces.h"
 
 enum {
-	CANDIDATES = 8, /* places of a chunk that are looked at */
-	ENTRIES = 1024, /* of a fragment, that are followed */
-	ENTRIES_MIN = 12,
+	WINDOW = 4096, /* runs of a chunk that are looked at */
+	CANDIDATES = 8, /* places of it where a trace may begin */
+	ENTRIES = 512, /* of a fragment, that are followed */
+	ENTRIES_MIN = 8,
 	SHARE_MIN = 8, /* a trace ends where less than one of so many entries goes along */
 	HEADS = 1 << 12,
 	PROBES = 8,
 	TRIES_MAX = 4, /* traces of a head */
-	PAUSE_MAX = 32, /* chunks that are not looked at */
+	PAUSE_MAX = 255, /* chunks that are not looked at */
 };
 
 /* What is known of a run, that is, of the piece it ends with. */
@@ -137,11 +138,11 @@ static uint32_t entries_advance(struct entries *entries)
 	return first;
 }
 
-/* False: it is full, or has it already. */
+/* False: it is full, or has it already, which the tool does not like. */
 static bool plan_add(struct plan *plan, uint64_t pc)
 {
 	for (uint32_t i = 0; i < plan->count; i++)
-		if (plan->pcs[i] == pc)
+		if (plan->pcs[i] == pc && tool()->trace_once)
 			return false;
 	if (plan->count == PIECES_MAX)
 		return false;
@@ -241,16 +242,18 @@ static uint32_t loop_head_near(const uint32_t *runs, uint32_t at, uint32_t count
 
 void traces_learn(struct thread *thread, const uint32_t *runs, uint32_t count)
 {
-	struct entries entries = { .runs = runs, .run_count = count };
+	struct entries entries = { .run_count = count < WINDOW ? count : WINDOW };
 	bool made = false;
 
 	if (!notes || thread->trace_pause-- > 0)
 		return;
+	thread->trace_seed = thread->trace_seed * 1664525 + 1013904223;
+	entries.runs = runs + (thread->trace_seed >> 8) % (count - entries.run_count + 1);
 	for (uint32_t i = 0; i < CANDIDATES; i++) {
-		thread->trace_seed = thread->trace_seed * 1664525 + 1013904223;
+		uint32_t at = entries.run_count / CANDIDATES * i;
+
 		made |= candidate_try(thread, &entries,
-				      loop_head_near(runs, (thread->trace_seed >> 8) % count,
-						     count));
+				      loop_head_near(entries.runs, at, entries.run_count));
 	}
 	thread->trace_idle = made ? 0 : thread->trace_idle * 2 + 1;
 	if (thread->trace_idle > PAUSE_MAX)

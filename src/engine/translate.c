@@ -183,7 +183,7 @@ static bool is_followed(const struct build *build, uint64_t pc)
 	if (build->stop || build->piece + 1 == PIECES_MAX ||
 	    build->instructions > INSTRUCTIONS_MAX || !is_wanted(build, pc))
 		return false;
-	for (unsigned i = 0; i <= build->piece; i++)
+	for (unsigned i = 0; i <= build->piece && !build->plan; i++)
 		if (fragment->pieces[i].pc == pc)
 			return false;
 	return code_is_stable(build->thread, pc) &&

@@ -21,12 +21,13 @@ static void chunk_full(struct thread *thread)
 	stream_settle(thread);
 }
 
-#define TOOL_BLOCKS(percent)                                                                       \
+#define TOOL_BLOCKS(percent, once)                                                                 \
 	{                                                                                          \
-		.trace_percent = (percent), .run_end = put_append, .run_defined = traces_note,     \
-		.run_told = stream_append, .run_untold = stream_unappend, .called = chunk_full,    \
+		.trace_percent = (percent), .trace_once = (once), .run_end = put_append,           \
+		.run_defined = traces_note, .run_told = stream_append,                             \
+		.run_untold = stream_unappend, .called = chunk_full,                               \
 		.thread_start = stream_thread_start, .thread_end = stream_thread_end,              \
 		.module = stream_module,                                                           \
 	}
 
-const struct tool tool_blocks = TOOL_BLOCKS(50), tool_paths = TOOL_BLOCKS(95);
+const struct tool tool_blocks = TOOL_BLOCKS(50, false), tool_paths = TOOL_BLOCKS(95, true);
