@@ -539,6 +539,8 @@ static void deaths_find(struct drain *drain)
 		process->gone = process->was_there ||
 				__atomic_load_n(&process->ring.slot->state, __ATOMIC_ACQUIRE) ==
 					STREAM_ENDED;
+		if (process->gone)
+			drain->scanned = 0; /* it may have threads that nobody has seen yet */
 	}
 	array_each(&drain->threads, item) {
 		struct thread *thread = *item;

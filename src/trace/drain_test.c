@@ -423,6 +423,46 @@ static void test_a_killed_process_loses_nothing(void **state)
 	assert_int_equal(fake_slot(&bench->engine, 1)->state, STREAM_FREE);
 }
 
+static pid_t child_begin(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	return pid;
+}
+
+/* A thread appears after slots were looked for, and its process dies before they are again; others keep the drain busy. */
+static void test_a_thread_appears_at_the_end(void **state)
+{
+	struct bench *bench = *state;
+	const uint32_t runs[] = { 1, 2, 3 };
+	pid_t child = child_begin();
+	uint32_t log = fake_log_open(&bench->engine, (uint32_t)child), busy;
+
+	fake_process(&bench->engine, log, (uint32_t)child, log, 0);
+	fake_fragment(&bench->engine, log, 1, 8, 0x1000);
+	program_begin(bench, (uint32_t)getpid(), &busy);
+	drain_sweep(bench->drain);
+	usleep(14000);
+	drain_sweep(bench->drain);
+	fake_runs(&bench->engine, fake_thread_open(&bench->engine, log, (uint32_t)child, 7), runs,
+		  3);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	usleep(7000);
+	for (int i = 0; i < 4; i++) {
+		fake_runs(&bench->engine, busy, runs, 3);
+		drain_sweep(bench->drain);
+	}
+	settle(bench);
+	drain_finish(bench->drain);
+	assert_int_equal(drain_totals(bench->drain)->lost[DRAIN_LOSS_ORPHAN], 0);
+	assert_int_equal(bench->heard.count, 3 + 4 * 3);
+}
+
 static void test_slots_are_used_again(void **state)
 {
 	struct bench *bench = *state;
@@ -589,6 +629,7 @@ int main(void)
 		TEST(test_vfork),
 		TEST(test_an_append_is_taken_back),
 		TEST(test_a_killed_process_loses_nothing),
+		TEST(test_a_thread_appears_at_the_end),
 		TEST(test_slots_are_used_again),
 		TEST(test_a_broken_log_ends_there),
 		TEST(test_positions_out_of_range),
