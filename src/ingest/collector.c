@@ -138,11 +138,12 @@ static int collector_loop(struct collector *collector)
 	while (!err && !collector->done) {
 		next += pause * (uint64_t)NS_PER_MS;
 		pause = pause < ROUND_MS / 2 ? pause * 2 : ROUND_MS;
-		while (!err && !collector->done && until(next) > 0) {
+		/* Once at least: who is late must hear of the end too. */
+		do {
 			err = wait_until(collector, next);
 			if (!err && until(next) > 0 && !collector->done)
 				err = collector_round(collector); /* a ring is half full */
-		}
+		} while (!err && !collector->done && until(next) > 0);
 		err = err ? err : collector_round(collector);
 		if (err || ++rounds % ROUNDS_PER_COMMIT)
 			continue;
