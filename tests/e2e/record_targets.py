@@ -156,6 +156,13 @@ class Endings(unittest.TestCase):
                 run = lib.record("--", "sh", "-c", script, code=code)
                 self.assertEqual(run.profile.meta("finished"), "1")
 
+    def test_a_late_collector_ends(self):
+        """One whose rounds all take longer than they may still hears that the command has ended."""
+        lib.need_root(self)
+        late = lib.build("late_batches.c", "-shared", "-fPIC", name="late_batches.so")
+        run = lib.record("--", "sleep", "1", env={**os.environ, "LD_PRELOAD": late})
+        self.assertEqual(run.profile.meta("finished"), "1")
+
     def check_finished(self, run, function):
         self.assertEqual(run.profile.meta("finished"), "1")
         lib.check_sums(self, run.profile, 40)
