@@ -9,8 +9,13 @@
  *
  * Noise is not always the same, nor independent from row to row. So each change is then compared with the rest of the
  * sequence around it: the distance of a few rows before and after it, with the distances of equally many rows around the
- * places on both sides, up to the next change and not too far away. A stretch too short to hold such a place is cut in halves instead. A drift has the same distance
- * everywhere, and goes; so does what a program does all the time. The least clear one goes first, and then counts among the places without change.
+ * nearest places that no change is close to, on both sides together. If there are hardly any, stretches are cut in halves
+ * instead. A drift has the same distance everywhere, and goes; so does what a program does all the time. The least clear one
+ * goes first, and then counts among the places without change.
+ *
+ * Distances end at 1, where nothing is common: in a restless program the usual ones are near that, and none is twice as far.
+ * So contrasts are compared, the squared distance in relation to what is left of 1: for vectors of the same length, what
+ * differs in relation to what is common. Where distances are small, twice the distance is four times the contrast.
  *
  * Invariants
  *  1. Changes are in order, at least `shortest` apart from each other and from both ends.
@@ -34,7 +39,9 @@ static const double usual = 0.95;
 /* Halves of a short stretch have less rows than windows have, and are further apart by chance. */
 static const double half_weight = 0.5;
 
-enum { HORIZON = 5 }; /* how far away places are looked at, in shortest stretches */
+static const double most_different = 0.999; /* squared distance that is told from less */
+
+enum { PLACES = 8 }; /* that are looked at, in shortest stretches */
 
 void changes_series_init(struct changes_series *series, size_t rows, size_t width)
 {
@@ -243,21 +250,7 @@ static size_t stretch_usual(const struct pruning *pruning, size_t from, size_t t
 	return count;
 }
 
-/* How far places on both sides of the i-th change are apart, up to the next change: few of them more. */
-static double usual_near(const struct pruning *pruning, const struct changes *changes, size_t i)
-{
-	size_t at = changes->at.items[i], far = HORIZON * pruning->window;
-	size_t from = stretch_from(changes, i);
-	size_t to = stretch_to(changes, i, pruning->rows), count;
-
-	from = at - from > far ? at - far : from;
-	to = to - at > far ? at + far : to;
-	count = stretch_usual(pruning, from, at, pruning->usual);
-	count += stretch_usual(pruning, at, to, pruning->usual + count);
-	return quantile(pruning->usual, count, usual);
-}
-
-/* The same for all places. */
+/* How far places in all stretches are apart: few of them more. */
 static double usual_anywhere(const struct pruning *pruning, const struct changes *changes)
 {
 	size_t count = 0, from = 0;
@@ -268,6 +261,33 @@ static double usual_anywhere(const struct pruning *pruning, const struct changes
 		count += stretch_usual(pruning, from, to, pruning->usual + count);
 		from = to;
 	}
+	return quantile(pruning->usual, count, usual);
+}
+
+/* Whether the rows compared there are all of one stretch, and none beside a change, which may be mixed. */
+static bool is_place(const struct pruning *pruning, const struct changes *changes, size_t at)
+{
+	if (at < pruning->window || at + pruning->window > pruning->rows)
+		return false;
+	array_each(&changes->at, change)
+		if (at <= *change + pruning->window && *change <= at + pruning->window)
+			return false;
+	return true;
+}
+
+/* The same for the places that are nearest to the i-th change. */
+static double usual_near(const struct pruning *pruning, const struct changes *changes, size_t i)
+{
+	size_t at = changes->at.items[i], most = PLACES * pruning->window, count = 0;
+
+	for (size_t far = 1; far < pruning->rows && count + 1 < most; far++) {
+		if (far <= at && is_place(pruning, changes, at - far))
+			pruning->usual[count++] = pruning->scores[at - far];
+		if (is_place(pruning, changes, at + far))
+			pruning->usual[count++] = pruning->scores[at + far];
+	}
+	if (count < pruning->window)
+		return INFINITY;
 	return quantile(pruning->usual, count, usual);
 }
 
@@ -282,14 +302,23 @@ static double change_score(const struct pruning *pruning, const struct changes *
 	return pruning->distance(pruning->context, from, at, to);
 }
 
+/* What is different, in relation to what is not. */
+static double contrast(double distance)
+{
+	double different = fmin(distance * distance, most_different);
+
+	return different / (1 - different);
+}
+
 /* Below 1: not clear enough. */
 static double clearness(const struct pruning *pruning, const struct changes_options *options,
 			const struct changes *changes, size_t i, double anywhere)
 {
 	double noisy = fmin(anywhere, usual_near(pruning, changes, i));
-	double needed = fmax(options->threshold, options->floor * noisy);
+	double needed = fmax(contrast(options->threshold),
+			     options->floor * options->floor * contrast(noisy));
 
-	return change_score(pruning, changes, i) / fmin(needed, 1);
+	return contrast(change_score(pruning, changes, i)) / needed;
 }
 
 static void change_remove(struct changes *changes, size_t i)

@@ -28,7 +28,7 @@ struct changes {
 struct changes_options {
 	size_t shortest; /* rows between changes, at least; > 0 */
 	double threshold; /* changes are at least that far apart */
-	double floor; /* and by this factor more than what is usual between neighbours elsewhere */
+	double floor; /* and by this factor further than what is usual between neighbours elsewhere, if that is not far */
 };
 
 void changes_series_init(struct changes_series *series, size_t rows, size_t width);

@@ -83,10 +83,11 @@ static double level_fast(size_t row)
 
 static void test_steps(void **state)
 {
-	for (seed = 1; seed <= 10; seed++) {
+	for (uint64_t first = 1; first <= 10; first++) {
 		struct changes_series series;
 		struct changes changes;
 
+		seed = first;
 		series_make(level_steps, 0.1, &series);
 		changes_find(&series, &changes);
 		assert_int_equal(changes.at.count, 2);
@@ -113,10 +114,11 @@ static void test_refined(void **state)
 
 static void check_none(level_fn *level, double noisy)
 {
-	for (seed = 1; seed <= 20; seed++) {
+	for (uint64_t first = 1; first <= 20; first++) {
 		struct changes_series series;
 		struct changes changes;
 
+		seed = first;
 		series_make(level, noisy, &series);
 		changes_find(&series, &changes);
 		assert_int_equal(changes.at.count, 0);
@@ -133,6 +135,44 @@ static void test_none(void **state)
 	check_none(level_drift, 0.01);
 	check_none(level_drift, 0.1);
 	check_none(level_fast, 0.1);
+}
+
+/* A restless sequence: as far apart as that everywhere, and a bit further at row 200. */
+struct restless {
+	double usual, there;
+};
+
+static double restless_distance(const void *context, size_t from, size_t middle, size_t to)
+{
+	const struct restless *restless = context;
+
+	return middle >= 198 && middle <= 202 ? restless->there : restless->usual;
+}
+
+static size_t restless_count(double usual, double there)
+{
+	const struct restless restless = { usual, there };
+	struct changes changes = {};
+	size_t count;
+
+	for (size_t at = 100; at <= 300; at += 100)
+		*array_push(&changes.at) = at;
+	changes_prune(restless_distance, &restless, ROWS, &options, &changes);
+	count = changes.at.count;
+	if (count)
+		assert_int_equal(changes.at.items[0], 200);
+	changes_deinit(&changes);
+	return count;
+}
+
+/* Twice as far, while that is little; where nothing can be twice as far, four times as much that differs. */
+static void test_restless(void **state)
+{
+	assert_int_equal(restless_count(0.15, 0.28), 0);
+	assert_int_equal(restless_count(0.15, 0.32), 1);
+	assert_int_equal(restless_count(0.7, 0.85), 0);
+	assert_int_equal(restless_count(0.7, 0.95), 1);
+	assert_int_equal(restless_count(1, 1), 0);
 }
 
 /* Stretches too short for a place without change between two of them. */
@@ -226,10 +266,11 @@ static void test_one_cluster(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_steps),	 cmocka_unit_test(test_refined),
-		cmocka_unit_test(test_none),	 cmocka_unit_test(test_alternating),
-		cmocka_unit_test(test_peaks),	 cmocka_unit_test(test_few_rows),
-		cmocka_unit_test(test_clusters), cmocka_unit_test(test_one_cluster),
+		cmocka_unit_test(test_steps),	    cmocka_unit_test(test_refined),
+		cmocka_unit_test(test_none),	    cmocka_unit_test(test_restless),
+		cmocka_unit_test(test_alternating), cmocka_unit_test(test_peaks),
+		cmocka_unit_test(test_few_rows),    cmocka_unit_test(test_clusters),
+		cmocka_unit_test(test_one_cluster),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -45,12 +45,12 @@ enum {
 };
 
 _Static_assert(PHASES_SIGNATURE == 1 << SIGNATURE_BITS, "a mark for each bit");
-_Static_assert(PHASES_DIMENSIONS <= 32, "a sign for each bit of a hash");
+_Static_assert(PHASES_DIMENSIONS <= 64, "a sign for each bit of a hash");
 _Static_assert(PHASES_DIMENSIONS % LANES == 0 && HEAT_KIND_COUNT % LANES == 0, "whole vectors");
 
 struct code_block {
-	uint32_t hash; /* of the key: its bits are signs */
-	uint32_t function; /* hash */
+	uint64_t hash; /* of the key: its bits are signs */
+	uint64_t function; /* hash */
 	uint16_t heat[HEAT_KIND_COUNT];
 };
 
@@ -103,13 +103,13 @@ struct phases {
 	struct sums open;
 };
 
-static uint32_t key_hash(uint64_t key)
+static uint64_t key_hash(uint64_t key)
 {
 	key ^= key >> 31;
 	key *= 0x9e3779b97f4a7c15u;
 	key ^= key >> 29;
 	key *= 0xd6e8feb86659fd93u;
-	return (uint32_t)(key >> 32);
+	return key ^ key >> 32;
 }
 
 static uint32_t slot_index(uint32_t slot, unsigned bits)
@@ -207,17 +207,17 @@ static inline const struct code_block *walk_next(struct walk *walk)
 
 static unsigned block_mark(const struct code_block *block)
 {
-	return block->hash * 0x9e3779b1u >> (32 - SIGNATURE_BITS);
+	return (unsigned)(block->hash * 0x9e3779b97f4a7c15u >> (64 - SIGNATURE_BITS));
 }
 
 /* Adds the amount to or takes it from each dimension, as the bits of the hash say. */
-static void project(float *vector, uint32_t hash, float amount)
+static void project(float *vector, uint64_t hash, float amount)
 {
 	const __m128i bits = _mm_set_epi32(8, 4, 2, 1);
 	const __m128 amounts = _mm_set1_ps(amount);
 
 	for (unsigned i = 0; i < PHASES_DIMENSIONS; i += LANES, hash >>= LANES) {
-		__m128i set = _mm_and_si128(_mm_set1_epi32((int)hash), bits);
+		__m128i set = _mm_and_si128(_mm_set1_epi32((int)(uint32_t)hash), bits);
 		__m128i signs = _mm_slli_epi32(_mm_cmpeq_epi32(set, bits), 31);
 		__m128 sum = _mm_load_ps(vector + i);
 

@@ -31,7 +31,7 @@
 enum {
 	PHASES_INTERVAL = 1 << 15, /* instructions, at first */
 	PHASES_INTERVALS = 1024,
-	PHASES_DIMENSIONS = 16, /* of projected vectors */
+	PHASES_DIMENSIONS = 64, /* of projected vectors */
 	PHASES_SIGNATURE = 2048, /* bits of a working set */
 	PHASES_HOT = 16, /* paths of an interval, and of a phase */
 };

@@ -3,13 +3,15 @@
  * Where a thread's phases are: five detectors, and what they agree on.
  *
  * blocks	Intervals are clustered by their block vectors (profile/cluster.h). The sequence of clusters that lies closest
- *		to the intervals, at a price for each change of cluster, has the boundaries.
+ *		to the intervals, at a price for each change of cluster, has the boundaries. Then the intervals between two
+ *		boundaries are clustered by themselves, and so on: clusters go to what most of the run does, and a short phase
+ *		beside a restless one has none at first.
  * functions	Instructions in functions: segmentation of the vectors (profile/changes.h).
  * branches	Conditional branches per instruction: segmentation.
  * order	The hot paths before and after, each sorted: a path that has passed another, an order of magnitude apart both
  *		before and after, counts with its share of what the hot paths execute.
- * working-set	Blocks executed before and after, each in a third of the intervals at least: how many of both together were
- *		not executed in both.
+ * working-set	Blocks executed before and after, each counted by the share of the intervals in which it was: how much of both
+ *		together is not common to both.
  *
  * All of them compare as many intervals before and after as the shortest phase has, and all go through the same pruning:
  * what is no clearer than what goes on elsewhere is no boundary. Vectors are compared by direction, not by length.
@@ -47,7 +49,7 @@ static const double order_magnitude = 10;
 /* What two stretches must be apart, at least. */
 static const double thresholds[PHASES_DETECTOR_COUNT] = {
 	[PHASES_BLOCKS] = 0.25, [PHASES_FUNCTIONS] = 0.25,  [PHASES_BRANCHES] = 0.05,
-	[PHASES_ORDER] = 0.6,	[PHASES_WORKING_SET] = 0.5,
+	[PHASES_ORDER] = 0.6,	[PHASES_WORKING_SET] = 0.4,
 };
 
 static const char *const texts[] = {
@@ -68,6 +70,7 @@ struct detection {
 	struct phases_detect_options options;
 	size_t shortest; /* intervals */
 	struct phases_result *result;
+	uint16_t *touched; /* touched_count(), for the detector of working sets */
 };
 
 const char *phases_detector_text(enum phases_detector detector)
@@ -201,25 +204,53 @@ static void labels_changes(const uint32_t *labels, size_t count, size_t shortest
 		}
 }
 
-static void clusters_changes(const struct detection *d, const struct changes_series *series,
-			     const struct changes_options *options, struct changes *ret)
+static void clusters_changes(const double *rows, size_t count, double price, size_t shortest,
+			     struct changes *ret)
 {
-	AUTO(free_ptr) double *rows = mem_alloc(d->count * PHASES_DIMENSIONS * sizeof(*rows));
-	AUTO(free_ptr) uint32_t *labels = mem_alloc(d->count * sizeof(*labels));
-	AUTO(free_ptr) uint32_t *from = mem_alloc(d->count * CLUSTERS * sizeof(*from));
+	AUTO(free_ptr) uint32_t *labels = mem_alloc(count * sizeof(*labels));
+	AUTO(free_ptr) uint32_t *from = mem_alloc(count * CLUSTERS * sizeof(*from));
 	struct clusters clusters;
 	uint32_t k;
 
-	for (size_t i = 0; i < d->count; i++)
-		detector_row(d, PHASES_BLOCKS, i, true, rows + i * PHASES_DIMENSIONS);
-	clusters_find(rows, d->count, PHASES_DIMENSIONS, CLUSTERS, &clusters);
-	k = clusters_follow(rows, d->count, &clusters, changes_price(series, options), from);
-	for (size_t i = d->count; i-- > 0;) {
+	clusters_find(rows, count, PHASES_DIMENSIONS, CLUSTERS, &clusters);
+	k = clusters_follow(rows, count, &clusters, price, from);
+	for (size_t i = count; i-- > 0;) {
 		labels[i] = k;
 		k = from[i * clusters.count + k];
 	}
-	labels_changes(labels, d->count, options->shortest, ret);
+	labels_changes(labels, count, shortest, ret);
 	clusters_deinit(&clusters);
+}
+
+/* Adds the changes of rows from to to - 1, and those between them. */
+static void stretch_split(const double *rows, size_t from, size_t to, double price, size_t shortest,
+			  struct changes *ret)
+{
+	struct changes changes = {};
+	size_t begin = from;
+
+	if (to - from < 2 * shortest)
+		return;
+	clusters_changes(rows + from * PHASES_DIMENSIONS, to - from, price, shortest, &changes);
+	array_each(&changes.at, at) {
+		stretch_split(rows, begin, from + *at, price, shortest, ret);
+		begin = from + *at;
+		*array_push(&ret->at) = begin;
+	}
+	if (changes.at.count)
+		stretch_split(rows, begin, to, price, shortest, ret);
+	changes_deinit(&changes);
+}
+
+static void blocks_changes(const struct detection *d, const struct changes_series *series,
+			   const struct changes_options *options, struct changes *ret)
+{
+	AUTO(free_ptr) double *rows = mem_alloc(d->count * PHASES_DIMENSIONS * sizeof(*rows));
+
+	*ret = (struct changes){};
+	for (size_t i = 0; i < d->count; i++)
+		detector_row(d, PHASES_BLOCKS, i, true, rows + i * PHASES_DIMENSIONS);
+	stretch_split(rows, 0, d->count, changes_price(series, options), options->shortest, ret);
 }
 
 static struct phases_boundary *boundary_near(const struct detection *d, uint64_t at)
@@ -264,7 +295,7 @@ static void vectors_detect(struct detection *d, enum phases_detector detector)
 	series_fill(d, detector, true, &series);
 	series_fill(d, detector, false, &raw);
 	if (detector == PHASES_BLOCKS)
-		clusters_changes(d, &series, &options, &changes);
+		blocks_changes(d, &series, &options, &changes);
 	else
 		changes_segment(&series, &options, &changes);
 	changes_prune(changes_distance, &series, d->count, &options, &changes);
@@ -275,48 +306,40 @@ static void vectors_detect(struct detection *d, enum phases_detector detector)
 	changes_series_deinit(&raw);
 }
 
-/* Blocks executed in more than a third of the intervals: what is executed once tells nothing about a phase. */
-static void touched_often(const struct detection *d, size_t from, size_t to, uint64_t *ret)
+/* In how many of the intervals before each of them each mark was made. */
+static uint16_t *touched_count(const struct detection *d)
 {
-	uint16_t counts[PHASES_SIGNATURE] = {};
-	size_t often = (to - from) / 3 + 1;
+	uint16_t *counts = mem_zalloc((d->count + 1) * PHASES_SIGNATURE * sizeof(*counts));
 
-	memset(ret, 0, sizeof(d->intervals->touched));
-	for (; from < to; from++)
-		for (unsigned i = 0; i < PHASES_SIGNATURE / 64; i++)
-			for (uint64_t bits = d->intervals[from].touched[i]; bits; bits &= bits - 1)
-				counts[i * 64 + (unsigned)__builtin_ctzll(bits)]++;
-	for (unsigned i = 0; i < PHASES_SIGNATURE; i++)
-		if (counts[i] >= often)
-			ret[i / 64] |= 1ull << i % 64;
+	assert(d->count <= UINT16_MAX);
+	for (size_t row = 0; row < d->count; row++) {
+		uint16_t *now = counts + row * PHASES_SIGNATURE, *next = now + PHASES_SIGNATURE;
+
+		for (unsigned i = 0; i < PHASES_SIGNATURE; i++)
+			next[i] = (uint16_t)(now[i] +
+					     (d->intervals[row].touched[i / 64] >> i % 64 & 1));
+	}
+	return counts;
 }
 
-/* How many different blocks have left these marks, some of them on top of each other (linear counting). */
-static double touched_count(const uint64_t *touched)
-{
-	unsigned marked = 0;
-
-	for (unsigned i = 0; i < PHASES_SIGNATURE / 64; i++)
-		marked += (unsigned)__builtin_popcountll(touched[i]);
-	if (marked == PHASES_SIGNATURE)
-		marked--;
-	return -PHASES_SIGNATURE * log(1 - (double)marked / PHASES_SIGNATURE);
-}
-
-/* Blocks of only one of the sets, in relation to those of either. */
+/* What is not in both sets, in relation to what is in either: blocks that are in a set half the time are half in it. */
 static double working_set_distance(const void *context, size_t from, size_t middle, size_t to)
 {
 	const struct detection *d = context;
-	uint64_t before[PHASES_SIGNATURE / 64], after[PHASES_SIGNATURE / 64];
-	double either, sum;
+	const uint16_t *first = d->touched + from * PHASES_SIGNATURE;
+	const uint16_t *second = d->touched + middle * PHASES_SIGNATURE;
+	const uint16_t *third = d->touched + to * PHASES_SIGNATURE;
+	float before = 1 / (float)(middle - from), after = 1 / (float)(to - middle);
+	float apart = 0, either = 0;
 
-	touched_often(d, from, middle, before);
-	touched_often(d, middle, to, after);
-	sum = touched_count(before) + touched_count(after);
-	for (unsigned i = 0; i < PHASES_SIGNATURE / 64; i++)
-		before[i] |= after[i];
-	either = touched_count(before);
-	return either > 0 ? fmax((2 * either - sum) / either, 0) : 0;
+	for (unsigned i = 0; i < PHASES_SIGNATURE; i++) {
+		float was = (float)(second[i] - first[i]) * before;
+		float is = (float)(third[i] - second[i]) * after;
+
+		apart += was > is ? was - is : is - was;
+		either += was > is ? was : is;
+	}
+	return either > 0 ? (double)(apart / either) : 0;
 }
 
 struct hot_list {
@@ -384,13 +407,17 @@ static double order_distance(const void *context, size_t from, size_t middle, si
 static void peaks_detect(struct detection *d, enum phases_detector detector)
 {
 	struct changes_options options = { d->shortest, thresholds[detector], floor_factor };
+	AUTO(free_ptr) uint16_t *touched = NULL;
 	struct changes changes;
 
+	if (detector == PHASES_WORKING_SET)
+		d->touched = touched = touched_count(d);
 	changes_peaks(detector == PHASES_ORDER ? order_distance : working_set_distance, d, d->count,
 		      &options, &changes);
 	array_each(&changes.at, at)
 		boundary_add(d, detector, (double)*at);
 	changes_deinit(&changes);
+	d->touched = NULL;
 }
 
 static int boundary_compare(const void *left, const void *right)
