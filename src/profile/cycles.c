@@ -12,7 +12,7 @@
  * A new entry goes to the end of its chain: the lookup that did not find it has just been there.
  *
  * Invariants
- *  1. entries.items[0] is no cycle, but has a header at word 0: no symbols, and more to compare than there can be.
+ *  1. entries.items[0] is no cycle, but has a header at word 0: no symbols.
  *  2. No two entries have the same symbols.
  *  3. Behind the last word in use lie CYCLES_SLACK words that may be read.
  *  4. Places are at most half in use.
@@ -80,7 +80,6 @@ static void first_entry(struct cycles *cycles)
 	array_reserve(&cycles->entries, ENTRIES_FIRST);
 	array_reserve(&cycles->words, WORDS_FIRST);
 	memset(cycles->words.items, 0, (CYCLES_HEADER + CYCLES_SLACK) * sizeof(uint32_t));
-	cycles->words.items[CYCLES_COMPARED] = UINT32_MAX;
 	cycles->words.count = CYCLES_HEADER;
 	*array_push(&cycles->entries) = (struct cycle){ .at = CYCLES_HEADER };
 }
@@ -153,7 +152,7 @@ size_t cycles_memory(const struct cycles *cycles)
 			buckets_count(cycles));
 }
 
-static inline uint32_t hash_of(const uint32_t *symbols, size_t length)
+uint32_t cycles_hash(const uint32_t *symbols, size_t length)
 {
 	return (uint32_t)(XXH3_64bits(symbols, length * sizeof(*symbols)) >> 32);
 }
@@ -210,13 +209,13 @@ static bool room_make(struct cycles *cycles, size_t length, bool force)
 	return true;
 }
 
-static void place_put(struct cycles *cycles, uint32_t hash, uint32_t slot)
+static void place_put(struct cycles *cycles, const struct cycle *entry)
 {
-	size_t at = hash & cycles->places_mask;
+	size_t at = entry->hash & cycles->places_mask;
 
 	while (cycles->places[at])
 		at = (at + 1) & cycles->places_mask;
-	cycles->places[at] = (uint64_t)hash << 32 | slot;
+	cycles->places[at] = (uint64_t)entry->hash << 32 | (entry->at - CYCLES_HEADER);
 }
 
 static void places_grow(struct cycles *cycles)
@@ -227,7 +226,7 @@ static void places_grow(struct cycles *cycles)
 	cycles->places = mem_zalloc(places * sizeof(*cycles->places));
 	cycles->places_mask = places - 1;
 	for (uint32_t slot = 1; slot < cycles->entries.count; slot++)
-		place_put(cycles, cycles_at(cycles, slot)->hash, slot);
+		place_put(cycles, cycles_at(cycles, slot));
 }
 
 static uint32_t entry_add(struct cycles *cycles, const uint32_t *symbols, size_t length,
@@ -239,7 +238,6 @@ static uint32_t entry_add(struct cycles *cycles, const uint32_t *symbols, size_t
 
 	header[CYCLES_SLOT] = slot;
 	header[CYCLES_LENGTH] = (uint32_t)length;
-	header[CYCLES_COMPARED] = (uint32_t)length + 1;
 	memcpy(words, symbols, length * sizeof(*words));
 	memset(words + length, 0, (1 + CYCLES_SLACK) * sizeof(*words));
 	cycles->words.count += CYCLES_HEADER + length + 1;
@@ -251,17 +249,20 @@ static uint32_t entry_add(struct cycles *cycles, const uint32_t *symbols, size_t
 	return slot;
 }
 
+/* Looks at no entry: what a header has is enough. */
 static uint32_t open_find(struct cycles *cycles, const uint32_t *symbols, size_t length,
 			  uint32_t hash)
 {
 	size_t at = hash & cycles->places_mask;
 
 	for (; cycles->places[at]; at = (at + 1) & cycles->places_mask) {
-		uint32_t slot = (uint32_t)cycles->places[at];
+		uint32_t place = (uint32_t)cycles->places[at];
+		const uint32_t *header = &cycles->words.items[place];
 
 		cycles->stats.probes++;
-		if (cycles->places[at] >> 32 == hash && same(cycles, slot, symbols, length, hash))
-			return slot;
+		if (cycles->places[at] >> 32 == hash && header[CYCLES_LENGTH] == length &&
+		    words_same(header + CYCLES_HEADER, symbols, length))
+			return place;
 	}
 	return 0;
 }
@@ -287,7 +288,7 @@ static uint32_t chain_find(struct cycles *cycles, const uint32_t *symbols, size_
 		cycles_at(cycles, slot)->next = bucket->first;
 		bucket->first = slot;
 	}
-	return slot;
+	return slot ? cycles_at(cycles, slot)->at - CYCLES_HEADER : 0;
 }
 
 static void chain_append(struct cycles *cycles, uint32_t slot)
@@ -301,25 +302,56 @@ static void chain_append(struct cycles *cycles, uint32_t slot)
 	bucket->depth++;
 }
 
-uint32_t cycles_intern(struct cycles *cycles, const uint32_t *symbols, size_t length, bool force)
+void cycles_fetch(const struct cycles *cycles, uint32_t hash)
 {
-	uint32_t hash = hash_of(symbols, length), slot;
-	bool open = cycles->options.kind == CYCLES_OPEN;
+	if (cycles->options.kind == CYCLES_OPEN)
+		__builtin_prefetch(&cycles->places[hash & cycles->places_mask]);
+}
 
+void cycles_fetch_words(const struct cycles *cycles, uint32_t hash)
+{
+	uint64_t place;
+
+	if (cycles->options.kind != CYCLES_OPEN)
+		return;
+	place = cycles->places[hash & cycles->places_mask];
+	if (place >> 32 == hash)
+		__builtin_prefetch(&cycles->words.items[(uint32_t)place]);
+}
+
+uint32_t cycles_find(struct cycles *cycles, const uint32_t *symbols, size_t length, uint32_t hash)
+{
 	assert(length > 0);
 	cycles->stats.lookups++;
-	slot = open ? open_find(cycles, symbols, length, hash)
-		    : chain_find(cycles, symbols, length, hash);
-	if (slot || !room_make(cycles, length, force))
-		return slot;
+	return cycles->options.kind == CYCLES_OPEN ? open_find(cycles, symbols, length, hash)
+						   : chain_find(cycles, symbols, length, hash);
+}
+
+uint32_t cycles_add(struct cycles *cycles, const uint32_t *symbols, size_t length, uint32_t hash,
+		    bool force)
+{
+	uint32_t slot;
+
+	if (!room_make(cycles, length, force))
+		return 0;
 	slot = entry_add(cycles, symbols, length, hash);
-	if (!open)
+	if (cycles->options.kind != CYCLES_OPEN)
 		chain_append(cycles, slot);
 	else if (cycles->entries.count * 2 > cycles->places_mask + 1)
 		places_grow(cycles);
 	else
-		place_put(cycles, hash, slot);
-	return slot;
+		place_put(cycles, cycles_at(cycles, slot));
+	return cycles_at(cycles, slot)->at - CYCLES_HEADER;
+}
+
+uint32_t cycles_intern(struct cycles *cycles, const uint32_t *symbols, size_t length, bool force)
+{
+	uint32_t hash = cycles_hash(symbols, length);
+	uint32_t place = cycles_find(cycles, symbols, length, hash);
+
+	if (!place)
+		place = cycles_add(cycles, symbols, length, hash, force);
+	return place ? cycles->words.items[place + CYCLES_SLOT] : 0;
 }
 
 struct sort_item {
@@ -420,7 +452,7 @@ void cycles_count(struct cycles *cycles, uint32_t slot, uint64_t trips)
 
 uint32_t cycles_bucket_of(const struct cycles *cycles, const uint32_t *symbols, size_t length)
 {
-	return hash_of(symbols, length) & (cycles->options.buckets - 1);
+	return cycles_hash(symbols, length) & (cycles->options.buckets - 1);
 }
 
 size_t cycles_chain(const struct cycles *cycles, uint32_t bucket, uint32_t *ret, size_t max)

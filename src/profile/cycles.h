@@ -47,8 +47,8 @@ enum {
 	/* What lies before a cycle's symbols, in words: who guesses needs no more of the table than this place. */
 	CYCLES_SLOT = 0,
 	CYCLES_LENGTH = 1,
-	CYCLES_COMPARED = 2, /* how many words to compare: the symbols, and what ended it last */
-	CYCLES_HEADER = 3,
+	CYCLES_HEADER = 2,
+	CYCLES_FEW = 3, /* trips, up to which an entry has the symbols of its repeated cycles */
 };
 
 /* 0 is the default everywhere. */
@@ -67,18 +67,21 @@ struct cycles_options {
 	void *context;
 };
 
+/* 64 bytes. What each repeated cycle needs comes first: usually that is one line of the cache. */
 struct cycle {
 	uint64_t trips; /* how often it was run, in all */
 	uint64_t weight; /* of its symbols together; set by who uses the table */
-	uint32_t at; /* its first symbol, in words */
 	uint32_t length;
-	uint32_t hash;
 	uint32_t accesses; /* stops at its maximum */
-	uint32_t accesses_before; /* the same, at the last sort */
-	uint32_t next; /* in its chain; 0: the last */
 	/* For who uses the table; zero at first. */
-	uint32_t last_trips; /* of its last repeated cycle; 0: none */
+	uint32_t few[CYCLES_FEW]; /* symbol + 1 of the repeated cycle of 1, 2, ... trips; 0: none */
+	uint32_t last_trips; /* of its last repeated cycle of more; 0: none */
 	uint32_t last_symbol; /* of the same */
+	uint32_t at; /* its first symbol, in words */
+	uint32_t hash;
+	uint32_t accesses_before; /* accesses, at the last sort */
+	uint32_t next; /* in its chain; 0: the last */
+	uint32_t unused;
 };
 
 struct cycles_bucket {
@@ -100,7 +103,7 @@ struct cycles {
 	ARRAY(struct cycle) entries; /* by slot */
 	ARRAY(uint32_t)
 	words; /* the cycles' symbols, each cycle with a word behind them for what ended it */
-	uint64_t *places; /* open addressing: hash << 32 | slot; 0: free */
+	uint64_t *places; /* open addressing: hash << 32 | place of the header in words; 0: free */
 	size_t places_mask;
 	struct cycles_bucket *buckets; /* all other kinds */
 	uint32_t until_sort; /* accesses */
@@ -115,6 +118,18 @@ void cycles_deinit(struct cycles *cycles);
  * happens with `force`. length > 0. Pointers into the table become invalid.
  */
 uint32_t cycles_intern(struct cycles *cycles, const uint32_t *symbols, size_t length, bool force);
+
+/*
+ * The same in steps, for who has several to look up: the hash, then what it needs of memory, then the cycle's symbols, then
+ * the place of its header in words: 0 if there is no such entry, or no memory for it.
+ */
+uint32_t cycles_hash(const uint32_t *symbols, size_t length);
+void cycles_fetch(const struct cycles *cycles, uint32_t hash);
+void cycles_fetch_words(const struct cycles *cycles, uint32_t hash);
+uint32_t cycles_find(struct cycles *cycles, const uint32_t *symbols, size_t length, uint32_t hash);
+uint32_t cycles_add(struct cycles *cycles, const uint32_t *symbols, size_t length, uint32_t hash,
+		    bool force);
+
 /* One access, for so many trips; sorts when it is time. */
 void cycles_count(struct cycles *cycles, uint32_t slot, uint64_t trips);
 /* Forgets all entries, not the statistics. */

@@ -232,7 +232,7 @@ static void test_rebuild(void **state)
 
 static void test_little_memory(void **state)
 {
-	static const size_t memories[] = { 64 << 10, 64 << 10, 80 << 10 };
+	static const size_t memories[] = { 72 << 10, 72 << 10, 80 << 10 };
 	static struct profile profile;
 	uint64_t evicted;
 

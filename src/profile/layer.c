@@ -11,6 +11,11 @@
  * it holds. If all are equal, the plain way would find the same. If only what ended it is different, the cycle is searched
  * for that symbol. Anything else goes the plain way, and so does what is too close to the end of a batch.
  *
+ * What was found the plain way is not looked up at once: up to FOUND_MAX repeated cycles are found first, and what the lookups
+ * need of memory is fetched meanwhile. Until then its place as a guess is its number among them, and its symbols are
+ * compared where they came in. Then all are handed on in order. If there is no room for a new cycle, everything is cleared,
+ * and all of them are looked up anew.
+ *
  * A cycle of the greatest length ends whatever follows, so that only its symbols are compared.
  *
  * Threads take turns. Stamps are shared, so a layer that has an open cycle stamps it again when another layer had the
@@ -20,7 +25,7 @@
  *  1. open holds what was taken since the last cycle ended; no symbol twice; shorter than max_cycle.
  *  2. If open is not empty and the level's owner is this layer, exactly open's symbols are stamped with serial.
  *  3. batch and (slot, trips) refer to slots; they are empty when a table is cleared.
- *  4. guesses holds places of headers in the table; 0 is the one of no cycle.
+ *  4. guesses holds places of headers in the table, and lengths; places from PENDING on only within cycles_take().
  *  5. The word behind a cycle is a symbol it holds, or its first one.
  */
 #include "profile/layer.h"
@@ -35,15 +40,40 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-enum { GUESS_BITS = 15, AHEAD = 4, LANES = 8 };
+enum { GUESS_BITS = 13, AHEAD = 4, LANES = 8, FOUND_MAX = 64 };
+
+/* A place from here on is the number of a found cycle that is not looked up yet. */
+#define PENDING 0x80000000u
 
 /* Strata of irregular programs seldom come again: a small table finds as much, and stays in the caches. */
 enum { UPPER_PART = 4, UPPER_MEMORY_MIN = 1 << 16 };
 
 DEFINE_AUTO(struct layer_space, layer_space_destroy)
 
+/* A repeated cycle that was found, not handed on yet. */
+struct found {
+	uint32_t place; /* of its header in words; from PENDING on: that of another, which will be looked up */
+	uint32_t first; /* its first symbol in the batch */
+	uint32_t length;
+	uint32_t hash; /* if it will be looked up */
+	uint64_t trips;
+};
+
+/* Symbols that come in, and how much each counts. Runs have no weights here. */
+struct batch {
+	const uint32_t *symbols;
+	const uint64_t *weights;
+	size_t count;
+};
+
+struct founds {
+	size_t count, stamped_count;
+	uint8_t stamped[FOUND_MAX]; /* those that were found the plain way */
+	struct found items[FOUND_MAX]; /* the first is none */
+};
+
 /* Where the guess is kept for what lies ahead. */
-static inline uint32_t *guess_of(const struct layer_level *level, const uint32_t *ahead)
+static inline struct layer_guess *guess_of(const struct layer_level *level, const uint32_t *ahead)
 {
 	uint64_t a, b;
 
@@ -106,16 +136,17 @@ static void repeat_add(struct layer *layer)
 		layer_drain(layer);
 }
 
-static inline void cycle_found(struct layer *layer, uint32_t slot)
+static inline void cycle_found(struct layer *layer, uint32_t slot, uint64_t trips)
 {
 	if (slot == layer->slot) {
-		layer->trips++;
+		layer->trips += trips;
 		return;
 	}
 	if (layer->slot)
 		repeat_add(layer);
+	__builtin_prefetch(cycles_at(&layer->level->cycles, slot), 1);
 	layer->slot = slot;
-	layer->trips = 1;
+	layer->trips = trips;
 }
 
 /* Hands on the repeated cycle that may still be going on, and all before it. */
@@ -128,43 +159,46 @@ static void repeat_end(struct layer *layer)
 	layer_drain(layer);
 }
 
-static uint64_t symbol_weight(const struct layer *layer, uint32_t symbol)
+/* Runs have weights of their own, other symbols bring theirs. */
+static uint64_t symbols_weight(const struct layer *layer, struct batch batch)
 {
 	const struct layer_space *space = layer->space;
-	const struct repeat *repeat;
+	uint64_t weight = 0;
 
-	if (layer->depth == 0)
-		return symbol < space->weights_count ? space->weights[symbol] : 0;
-	repeat = layer_symbol(space, layer->depth, symbol);
-	return repeat->trips * cycles_at(&layer->level[-1].cycles, repeat->slot)->weight;
+	for (size_t i = 0; layer->depth && i < batch.count; i++)
+		weight += batch.weights[i];
+	for (size_t i = 0; !layer->depth && i < batch.count; i++)
+		if (batch.symbols[i] < space->weights_count)
+			weight += space->weights[batch.symbols[i]];
+	return weight;
 }
 
-static void cycle_fill(struct layer *layer, struct cycle *cycle)
-{
-	uint32_t *words = &layer->level->cycles.words.items[cycle->at];
-
-	for (uint32_t i = 0; i < cycle->length; i++)
-		cycle->weight += symbol_weight(layer, words[i]);
-	words[CYCLES_COMPARED - CYCLES_HEADER] =
-		cycle->length + (cycle->length < layer->level->max_cycle);
-	words[cycle->length] = words[0];
-}
-
-/* The slot of a cycle that has ended. Clears tables if there is no room, unless it is made (force). */
-static uint32_t cycle_intern(struct layer *layer, const uint32_t *symbols, size_t count, bool force)
+/* A cycle that is new. Clears tables if there is no room, unless it is made (force). */
+static uint32_t cycle_add(struct layer *layer, struct batch symbols, uint32_t hash, bool force)
 {
 	struct cycles *cycles = &layer->level->cycles;
-	uint32_t before = cycles_last(cycles);
-	uint32_t slot = cycles_intern(cycles, symbols, count, force);
+	uint32_t place = cycles_add(cycles, symbols.symbols, symbols.count, hash, force);
 
-	if (!slot) {
+	if (!place) {
 		levels_clear(layer->space, layer->depth, false);
-		before = 0;
-		slot = cycles_intern(cycles, symbols, count, true);
+		place = cycles_add(cycles, symbols.symbols, symbols.count, hash, true);
 	}
-	if (slot > before)
-		cycle_fill(layer, cycles_at(cycles, slot));
-	return slot;
+	cycles_at(cycles, cycles_last(cycles))->weight = symbols_weight(layer, symbols);
+	cycles->words.items[place + CYCLES_HEADER + symbols.count] = symbols.symbols[0];
+	return place;
+}
+
+/* The place of a cycle that has ended. */
+static uint32_t cycle_intern(struct layer *layer, struct batch symbols, uint32_t hash, bool force)
+{
+	uint32_t place = cycles_find(&layer->level->cycles, symbols.symbols, symbols.count, hash);
+
+	return place ? place : cycle_add(layer, symbols, hash, force);
+}
+
+static uint32_t slot_at(const struct layer *layer, uint32_t place)
+{
+	return layer->level->cycles.words.items[place + CYCLES_SLOT];
 }
 
 static void stamps_reserve(struct layer_level *level, uint32_t symbol)
@@ -212,92 +246,224 @@ static void stamps_take(struct layer *layer)
 	symbols_stamp(level, layer->open.items, layer->open.count);
 }
 
-static void open_append(struct layer *layer, const uint32_t *symbols, size_t count)
+static struct batch batch_part(struct batch batch, size_t first, size_t count)
 {
-	if (!count)
+	return (struct batch){ batch.symbols + first, batch.weights ? batch.weights + first : NULL,
+			       count };
+}
+
+static void open_append(struct layer *layer, struct batch batch)
+{
+	size_t had = layer->open.count;
+
+	if (!batch.count)
 		return;
-	array_reserve(&layer->open, layer->open.count + count);
-	memcpy(layer->open.items + layer->open.count, symbols, count * sizeof(*symbols));
-	layer->open.count += count;
+	array_reserve(&layer->open, had + batch.count);
+	memcpy(layer->open.items + had, batch.symbols, batch.count * sizeof(*batch.symbols));
+	layer->open.count += batch.count;
+	if (!batch.weights)
+		return;
+	array_reserve(&layer->open_weights, had + batch.count);
+	memcpy(layer->open_weights.items + had, batch.weights,
+	       batch.count * sizeof(*batch.weights));
 }
 
-/* Ends the open cycle, or the one of the first count symbols if nothing was open. */
-static uint32_t cycle_end(struct layer *layer, const uint32_t *symbols, size_t count)
+/* The cycle that was open has ended, or is ended. */
+static void open_end(struct layer *layer, bool force)
 {
-	uint32_t slot;
+	struct batch open = { layer->open.items, layer->open_weights.items, layer->open.count };
+	uint32_t place = cycle_intern(layer, open, cycles_hash(open.symbols, open.count), force);
 
-	if (layer->open.count) {
-		open_append(layer, symbols, count);
-		symbols = layer->open.items;
-		count = layer->open.count;
-	}
-	slot = cycle_intern(layer, symbols, count, false);
 	layer->open.count = 0;
-	cycle_found(layer, slot);
-	return slot;
+	cycle_found(layer, slot_at(layer, place), 1);
 }
 
-/* Takes what belongs to one cycle, the plain way; returns how many symbols. count > 0. */
-static size_t plain_cycle(struct layer *layer, const uint32_t *symbols, size_t count)
+/* Takes what belongs to the open cycle; returns how many symbols. */
+static size_t open_continue(struct layer *layer, struct batch batch)
 {
-	struct layer_level *level = layer->level;
-	size_t room = level->max_cycle - layer->open.count;
-	bool whole = !layer->open.count;
-	const struct cycle *cycle;
-	size_t taken;
+	size_t room = layer->level->max_cycle - layer->open.count, taken;
 
 	stamps_take(layer);
-	taken = symbols_stamp(level, symbols, count < room ? count : room);
-	if (taken == count && taken < room) {
-		open_append(layer, symbols, count);
-		return count;
-	}
-	cycle = cycles_at(&level->cycles, cycle_end(layer, symbols, taken));
-	if (taken < room)
-		level->cycles.words.items[cycle->at + cycle->length] = symbols[taken];
-	if (whole && count >= AHEAD)
-		*guess_of(level, symbols) = cycle->at - CYCLES_HEADER;
+	taken = symbols_stamp(layer->level, batch.symbols, batch.count < room ? batch.count : room);
+	open_append(layer, batch_part(batch, 0, taken));
+	if (taken < batch.count || taken == room)
+		open_end(layer, false);
 	return taken;
 }
 
-/* Takes cycles as long as guesses are right; returns how many symbols. Nothing is open. */
-static size_t guessed_cycles(struct layer *layer, const uint32_t *symbols, size_t count)
+/* Whether the cycle that lies ahead is this one. What ended it the last time may have changed. */
+static inline bool guess_right(const struct layer_level *level, const uint32_t *symbols,
+			       const struct founds *founds, struct layer_guess guess,
+			       const uint32_t *ahead, size_t compared)
+{
+	bool pending = guess.place >= PENDING;
+	const uint32_t *words = pending ? symbols + founds->items[guess.place % FOUND_MAX].first
+					: &level->cycles.words.items[guess.place + CYCLES_HEADER];
+	size_t equal = words_equal(ahead, words, compared);
+
+	if (equal >= compared)
+		return true;
+	if (equal != guess.length || !word_in(ahead[equal], words, equal))
+		return false;
+	if (!pending)
+		level->cycles.words.items[guess.place + CYCLES_HEADER + equal] = ahead[equal];
+	return true;
+}
+
+static inline size_t found_guessed(struct founds *founds, size_t count, size_t at,
+				   struct layer_guess guess)
+{
+	struct found *last = &founds->items[count - 1];
+	bool again = last->place == guess.place;
+
+	last += !again;
+	last->trips = again ? last->trips + 1 : 1;
+	last->place = guess.place;
+	last->first = (uint32_t)at;
+	last->length = guess.length;
+	return count + !again;
+}
+
+/*
+ * Finds cycles as long as guesses are right; returns where they end. Nothing is open. Where the next one begins depends only
+ * on the guess, so that it need not wait until the guess is confirmed.
+ */
+static size_t cycles_guess(struct layer *layer, const uint32_t *symbols, size_t at, size_t count,
+			   struct founds *founds)
 {
 	const struct layer_level *level = layer->level;
-	size_t at = 0, guessed = 0;
+	size_t guessed = 0, found_count = founds->count;
 
-	while (count - at >= AHEAD) {
-		uint32_t *header = &level->cycles.words.items[*guess_of(level, symbols + at)];
-		uint32_t *words = header + CYCLES_HEADER;
-		size_t length = header[CYCLES_LENGTH], compared = header[CYCLES_COMPARED], equal;
+	while (count - at >= AHEAD && found_count < FOUND_MAX) {
+		struct layer_guess guess = *guess_of(level, symbols + at);
+		size_t compared = (size_t)guess.length + (guess.length < level->max_cycle);
 
-		if (compared + LANES > count - at)
+		if (compared + LANES > count - at ||
+		    !guess_right(level, symbols, founds, guess, symbols + at, compared))
 			break;
-		equal = words_equal(symbols + at, words, compared);
-		if (equal < compared) {
-			if (equal != length || !word_in(symbols[at + length], words, length))
-				break;
-			words[length] = symbols[at + length];
-		}
-		cycle_found(layer, header[CYCLES_SLOT]);
-		at += length;
+		found_count = found_guessed(founds, found_count, at, guess);
+		at += guess.length;
 		guessed++;
 	}
 	layer->counts.guessed += guessed;
+	founds->count = found_count;
 	return at;
+}
+
+/* Finds one cycle the plain way; what does not end in the batch is open then. */
+static size_t cycle_stamp(struct layer *layer, struct batch batch, size_t at, struct founds *founds)
+{
+	struct layer_level *level = layer->level;
+	struct found *found = &founds->items[founds->count];
+	const uint32_t *symbols = batch.symbols;
+	size_t rest = batch.count - at, taken;
+
+	stamps_take(layer);
+	taken = symbols_stamp(level, symbols + at,
+			      rest < level->max_cycle ? rest : level->max_cycle);
+	if (taken == rest && taken < level->max_cycle) {
+		open_append(layer, batch_part(batch, at, taken));
+		return batch.count;
+	}
+	*found = (struct found){ .place = PENDING | (uint32_t)founds->count,
+				 .first = (uint32_t)at,
+				 .length = (uint32_t)taken,
+				 .hash = cycles_hash(symbols + at, taken),
+				 .trips = 1 };
+	if (rest >= AHEAD)
+		*guess_of(level, symbols + at) =
+			(struct layer_guess){ found->place, found->length };
+	cycles_fetch(&level->cycles, found->hash);
+	founds->stamped[founds->stamped_count++] = (uint8_t)founds->count++;
+	return at + taken;
+}
+
+/* Looks up a cycle of the batch, and keeps it as the next guess. */
+static void found_look_up(struct layer *layer, struct batch batch, struct found *found, bool force)
+{
+	struct layer_level *level = layer->level;
+	struct batch cycle = batch_part(batch, found->first, found->length);
+
+	found->place = cycle_intern(layer, cycle, found->hash, force);
+	if (found->length < level->max_cycle)
+		level->cycles.words.items[found->place + CYCLES_HEADER + found->length] =
+			cycle.symbols[found->length];
+	if (batch.count - found->first >= AHEAD)
+		*guess_of(level, cycle.symbols) =
+			(struct layer_guess){ found->place, found->length };
+}
+
+/* The table was cleared: no place has a meaning any more. */
+static void founds_renew(struct layer *layer, struct batch batch, struct founds *founds)
+{
+	for (size_t i = 1; i < founds->count; i++) {
+		struct found *found = &founds->items[i];
+
+		found->hash = cycles_hash(batch.symbols + found->first, found->length);
+		found_look_up(layer, batch, found, true);
+	}
+}
+
+static void founds_look_up(struct layer *layer, struct batch batch, struct founds *founds)
+{
+	uint64_t clearings = layer->level->clearings;
+
+	for (size_t i = 0; i < founds->stamped_count; i++)
+		cycles_fetch_words(&layer->level->cycles, founds->items[founds->stamped[i]].hash);
+	for (size_t i = 0; i < founds->stamped_count; i++) {
+		found_look_up(layer, batch, &founds->items[founds->stamped[i]], false);
+		if (layer->level->clearings == clearings)
+			continue;
+		founds_renew(layer, batch, founds);
+		break;
+	}
+}
+
+static inline void found_hand_on(struct layer *layer, const struct founds *founds,
+				 const struct found *found)
+{
+	uint32_t place = found->place;
+
+	if (place >= PENDING)
+		place = founds->items[place % FOUND_MAX].place;
+	cycle_found(layer, slot_at(layer, place), found->trips);
+}
+
+/* Finds a number of cycles, then looks up those that were not guessed: what that needs of memory is fetched meanwhile. */
+static size_t cycles_take(struct layer *layer, struct batch batch)
+{
+	struct founds founds;
+	size_t at = 0;
+
+	founds.items[0].place = 0;
+	founds.count = 1;
+	founds.stamped_count = 0;
+	while (true) {
+		at = cycles_guess(layer, batch.symbols, at, batch.count, &founds);
+		if (at == batch.count || founds.count == FOUND_MAX)
+			break;
+		at = cycle_stamp(layer, batch, at, &founds);
+	}
+	founds_look_up(layer, batch, &founds);
+	for (size_t i = 1; i < founds.count; i++)
+		found_hand_on(layer, &founds, &founds.items[i]);
+	return at;
+}
+
+static void batch_push(struct layer *layer, struct batch batch)
+{
+	layer->counts.symbols += batch.count;
+	while (batch.count) {
+		size_t taken = layer->open.count ? open_continue(layer, batch)
+						 : cycles_take(layer, batch);
+
+		batch = batch_part(batch, taken, batch.count - taken);
+	}
 }
 
 void layer_push(struct layer *layer, const uint32_t *symbols, size_t count)
 {
-	size_t at = 0;
-
-	layer->counts.symbols += count;
-	while (at < count) {
-		if (!layer->open.count)
-			at += guessed_cycles(layer, symbols + at, count - at);
-		if (at < count)
-			at += plain_cycle(layer, symbols + at, count - at);
-	}
+	batch_push(layer, (struct batch){ .symbols = symbols, .count = count });
 }
 
 static uint32_t repeat_symbol(struct layer_level *level, const struct repeat *repeat)
@@ -305,10 +471,16 @@ static uint32_t repeat_symbol(struct layer_level *level, const struct repeat *re
 	struct cycle *cycle = cycles_at(&level->cycles, repeat->slot);
 	uint32_t symbol;
 
+	if (repeat->trips <= CYCLES_FEW && cycle->few[repeat->trips - 1])
+		return cycle->few[repeat->trips - 1] - 1;
 	if (cycle->last_trips == repeat->trips)
 		return cycle->last_symbol;
 	symbol = repeats_intern(&level->repeats, repeat->slot, repeat->trips);
-	if (symbol != REPEATS_FULL && repeat->trips <= UINT32_MAX) {
+	if (symbol == REPEATS_FULL || repeat->trips > UINT32_MAX)
+		return symbol;
+	if (repeat->trips <= CYCLES_FEW) {
+		cycle->few[repeat->trips - 1] = symbol + 1;
+	} else {
 		cycle->last_trips = (uint32_t)repeat->trips;
 		cycle->last_symbol = symbol;
 	}
@@ -320,11 +492,15 @@ static void repeats_forget(struct layer_space *space, struct layer_level *level)
 	if (space->options.clearing)
 		space->options.clearing(space->options.context, (unsigned)(level - space->levels));
 	repeats_clear(&level->repeats);
-	array_each(&level->cycles.entries, cycle)
+	array_each(&level->cycles.entries, cycle) {
+		memset(cycle->few, 0, sizeof(cycle->few));
 		cycle->last_trips = 0;
+	}
 }
 
-static void repeats_tally(struct layer *layer, const struct repeat *repeats, size_t count)
+/* Adds to counts; sets each one's weight. */
+static void repeats_tally(struct layer *layer, const struct repeat *repeats, size_t count,
+			  uint64_t *ret)
 {
 	struct cycles *cycles = &layer->level->cycles;
 
@@ -333,7 +509,8 @@ static void repeats_tally(struct layer *layer, const struct repeat *repeats, siz
 
 		layer->counts.cycles += repeats[i].trips;
 		layer->counts.length += repeats[i].trips * cycle->length;
-		layer->counts.weight += repeats[i].trips * cycle->weight;
+		ret[i] = repeats[i].trips * cycle->weight;
+		layer->counts.weight += ret[i];
 		if (cycle->length == layer->level->max_cycle)
 			layer->counts.cut += repeats[i].trips;
 		cycles_count(cycles, repeats[i].slot, repeats[i].trips);
@@ -344,9 +521,11 @@ static void repeats_tally(struct layer *layer, const struct repeat *repeats, siz
 static void symbols_hand_on(struct layer *layer, const struct repeat *repeats,
 			    const uint32_t *symbols, size_t count)
 {
-	repeats_tally(layer, repeats, count);
+	uint64_t weights[LAYER_BATCH];
+
+	repeats_tally(layer, repeats, count, weights);
 	if (layer->next)
-		layer_push(layer->next, symbols, count);
+		batch_push(layer->next, (struct batch){ symbols, weights, count });
 	if (layer->sink && count)
 		layer->sink(layer->sink_context, symbols, count);
 }
@@ -371,24 +550,20 @@ static void layer_hand_on(struct layer *layer, const struct repeat *repeats, siz
 
 static void layer_drain(struct layer *layer)
 {
+	uint64_t weights[LAYER_BATCH];
 	size_t count = layer->pending;
 
 	layer->pending = 0;
 	if (layer->next || layer->sink)
 		layer_hand_on(layer, layer->batch, count);
 	else
-		repeats_tally(layer, layer->batch, count);
+		repeats_tally(layer, layer->batch, count, weights);
 }
 
 static void open_break(struct layer *layer, bool force)
 {
-	uint32_t slot;
-
-	if (!layer->open.count)
-		return;
-	slot = cycle_intern(layer, layer->open.items, layer->open.count, force);
-	layer->open.count = 0;
-	cycle_found(layer, slot);
+	if (layer->open.count)
+		open_end(layer, force);
 }
 
 void layer_finish(struct layer *layer)
@@ -397,6 +572,11 @@ void layer_finish(struct layer *layer)
 		open_break(layer, false);
 		repeat_end(layer);
 	}
+}
+
+static void guesses_clear(struct layer_level *level)
+{
+	memset(level->guesses, 0xff, sizeof(*level->guesses) << GUESS_BITS);
 }
 
 /* The levels above were forgotten before: their symbols have lost their meaning after this. */
@@ -413,7 +593,7 @@ static void level_forget(struct layer_space *space, unsigned depth)
 	level->base += last;
 	cycles_clear(&level->cycles);
 	repeats_clear(&level->repeats);
-	memset(level->guesses, 0, sizeof(*level->guesses) << GUESS_BITS);
+	guesses_clear(level);
 }
 
 /* Forgets all levels from one on; symbols_too: also the meaning of the symbols that come into the first. */
@@ -476,7 +656,8 @@ static int level_init(struct layer_level *level, const struct layer_space_option
 		return err;
 	repeats_init(&level->repeats, cycles.memory / 2);
 	level->max_cycle = options->max_cycle;
-	level->guesses = mem_zalloc(sizeof(*level->guesses) << GUESS_BITS);
+	level->guesses = mem_alloc(sizeof(*level->guesses) << GUESS_BITS);
+	guesses_clear(level);
 	return 0;
 }
 
@@ -557,6 +738,7 @@ void layer_destroy(struct layer *layer)
 
 		layer_unlink(layer);
 		array_deinit(&layer->open);
+		array_deinit(&layer->open_weights);
 		free(layer);
 		layer = next;
 	}

@@ -47,6 +47,12 @@ enum {
 
 struct layer;
 
+/* What was found the last time the same symbols lay ahead. */
+struct layer_guess {
+	uint32_t place; /* of the cycle's header in words */
+	uint32_t length; /* UINT32_MAX: nothing yet */
+};
+
 struct layer_space_options {
 	unsigned levels; /* 0: LAYER_LEVELS */
 	uint32_t max_cycle; /* symbols of a cycle at most; 0: LAYER_MAX_CYCLE */
@@ -73,7 +79,7 @@ struct layer_level {
 	size_t stamps_count;
 	uint32_t serial;
 	struct layer *owner;
-	uint32_t *guesses; /* place of a cycle's header by what lies ahead */
+	struct layer_guess *guesses; /* by what lies ahead */
 	uint64_t evicted; /* cycles forgotten because memory was full */
 	uint64_t clearings;
 };
@@ -96,6 +102,7 @@ struct layer {
 	struct layer *next; /* the level above; NULL: the last */
 	unsigned depth; /* 0: runs come in */
 	ARRAY(uint32_t) open; /* symbols of the cycle that has not ended */
+	ARRAY(uint64_t) open_weights; /* of the same, if they are not runs */
 	uint32_t slot; /* the last complete cycle; 0: none */
 	uint64_t trips; /* of it, in a row */
 	size_t pending; /* repeats in batch */

@@ -2,6 +2,7 @@
 #include "profile/repeats.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/map.h"
 #include "base/mem.h"
@@ -29,10 +30,11 @@ void repeats_deinit(struct repeats *repeats)
 	*repeats = (struct repeats){};
 }
 
+/* Keeps the memory: what was cleared fills up again. */
 void repeats_clear(struct repeats *repeats)
 {
-	array_deinit(&repeats->items);
-	places_alloc(repeats, PLACES_FIRST);
+	repeats->items.count = 0;
+	memset(repeats->places, 0, (repeats->mask + 1) * sizeof(*repeats->places));
 }
 
 size_t repeats_memory(const struct repeats *repeats)
