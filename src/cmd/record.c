@@ -22,7 +22,8 @@
 enum {
 	DEFAULT_FREQUENCY = 997,
 	DEFAULT_RING = 4 << 20,
-	INSTRUCTIONS_PER_SECOND = 32000, /* interpreted, per CPU in use */
+	INSTRUCTIONS_PER_SECOND =
+		32000, /* interpreted, per CPU in use; skipped ones are half of one */
 	VALUES_RING = 16 << 20, /* a run is several times as long as a stack */
 	CPU_MAX = 8192,
 	OPTION_DURATION = 256,
@@ -65,7 +66,7 @@ static const char record_usage[] =
 	"                      (default), '--values=help' lists what there is\n"
 	"      --run-length N  instructions interpreted after a sample (256)\n"
 	"      --run-every N   one of N samples is interpreted, chosen at random (as many as give\n"
-	"                      32,000 instructions a second: 12 at 997 Hz)\n"
+	"                      32,000 instructions a second: 10 at 997 Hz)\n"
 	"      --run-skip N    a random number of up to N instructions is skipped before (as\n"
 	"                      --run-length)\n"
 	"      --hotlist KIND  space-saving (default), counting, concise or switching\n"
@@ -513,8 +514,9 @@ static uint32_t run_every_choose(const struct collector_options *options)
 {
 	const struct collector_values *values = &options->values;
 	uint64_t rate = options->frequency ? options->frequency : NS_PER_S / options->period;
-	uint64_t wanted = rate * (values->run_length + values->run_skip / 2);
-	uint64_t every = (wanted + INSTRUCTIONS_PER_SECOND / 2) / INSTRUCTIONS_PER_SECOND;
+	/* Half of run_skip in the mean, and half as dear: their values go nowhere. */
+	uint64_t wanted = rate * (values->run_length + values->run_skip / 4);
+	uint64_t every = (wanted + INSTRUCTIONS_PER_SECOND - 1) / INSTRUCTIONS_PER_SECOND;
 
 	return every ? (uint32_t)every : 1;
 }

@@ -121,8 +121,8 @@ class Runs(unittest.TestCase):
 
     def test_budget(self):
         """About 32,000 instructions a second; as many are passed over at most as are captured, unless told otherwise."""
-        for options, (length, skip, every) in (((), (256, 256, 12)), (("--run-length", "16"), (16, 16, 1)),
-                                               (("-F", "4999"), (256, 256, 60)), (("--run-skip", "0"), (256, 0, 8))):
+        for options, (length, skip, every) in (((), (256, 256, 10)), (("--run-length", "16"), (16, 16, 1)),
+                                               (("-F", "4999"), (256, 256, 50)), (("--run-skip", "0"), (256, 0, 8))):
             profile = lib.record("--values", *options, "--", "true").profile
             self.assertEqual([int(profile.meta(f"run_{key}")) for key in ("length", "skip", "every")],
                              [length, skip, every], options)
