@@ -60,38 +60,19 @@ static struct sequence_position position_of(const struct flow *flow)
 					   } };
 }
 
-static void slot_tell(struct flow *flow, uint32_t slot)
+/* What the row holds, by repeated path. */
+static void row_count(struct flow *flow, const struct sequence_job *job)
 {
-	struct flow_space *space = flow->space;
-	const struct cycles *paths = &paths_level(space)->cycles;
-	uint64_t trips = space->tally.items[slot];
+	const struct flow_space_options *options = &flow->space->options;
+	const struct cycles *paths = &paths_level(flow->space)->cycles;
 
-	if (!trips)
-		return;
-	space->tally.items[slot] = 0;
-	space->options.counted(space->options.context, flow, cycles_symbols(paths, slot),
-			       cycles_at(paths, slot)->length, trips);
-}
+	for (size_t i = 0; options->counted && i < job->pairs.count; i++) {
+		const struct repeat *pair = &job->pairs.items[i];
 
-/* What the row holds, by path: to count it costs little, long before it is compressed. */
-static void row_count(struct flow *flow)
-{
-	struct flow_space *space = flow->space;
-	const struct repeats *table = &paths_level(space)->repeats;
-	size_t had = space->tally.count, want = cycles_last(&paths_level(space)->cycles) + 1;
-
-	if (!space->options.counted)
-		return;
-	if (want > had) {
-		array_reserve(&space->tally, want);
-		memset(space->tally.items + had, 0, (want - had) * sizeof(uint64_t));
-		space->tally.count = want;
+		options->counted(options->context, flow, cycles_symbols(paths, pair->slot),
+				 cycles_at(paths, pair->slot)->length,
+				 pair->trips * job->counts.items[i]);
 	}
-	array_each(&flow->row, symbol)
-		space->tally.items[table->items.items[*symbol].slot] +=
-			table->items.items[*symbol].trips;
-	array_each(&flow->row, symbol)
-		slot_tell(flow, table->items.items[*symbol].slot);
 }
 
 /* Hands out rows that are compressed by now; wait: the oldest in any case. */
@@ -137,12 +118,12 @@ static void row_make(struct flow *flow)
 	definitions_make(space);
 	if (space->err)
 		return;
-	row_count(flow);
 	rows_hand_out(space, false);
 	while (!(job = rowworks_place(space->works)))
 		rows_hand_out(space, true);
 	sequence_job_prepare(job, &space->encoder, &paths_level(space)->repeats, flow->row.items,
 			     flow->row.count);
+	row_count(flow, job);
 	flow->row.count = 0;
 	*array_push(&space->rows) = (struct flow_row){ flow, row };
 	rowworks_submit(space->works);
@@ -274,7 +255,6 @@ void flow_space_destroy(struct flow_space *space)
 	array_deinit(&space->rows);
 	sequence_encoder_deinit(&space->encoder);
 	array_deinit(&space->symbols);
-	array_deinit(&space->tally);
 	free(space);
 }
 

@@ -67,7 +67,10 @@ struct flow_space_options {
 	struct cycles_options
 		cycles; /* memory is that of paths; everything together takes about twice as much */
 	int (*row)(void *context, struct flow *flow, const struct sequence_row *row);
-	/* Of the row that comes next: the thread ran a path, given by its runs, so many times. May be NULL. */
+	/*
+	 * Of a row that comes: the thread ran a path, given by its runs, so many times. The same path may be told several
+	 * times. May be NULL.
+	 */
 	void (*counted)(void *context, struct flow *flow, const uint32_t *runs, size_t count,
 			uint64_t trips);
 	int (*definitions)(void *context, const struct sequence_definitions *definitions);
@@ -100,7 +103,6 @@ struct flow_space {
 	struct flow_rare rare[LAYER_LEVELS_MAX]; /* by level */
 	int err; /* the first of a callback */
 	ARRAY(struct flow_symbol) symbols;
-	ARRAY(uint64_t) tally; /* trips by slot, of the row in hand; otherwise 0 */
 };
 
 struct flow {

@@ -466,25 +466,54 @@ void layer_push(struct layer *layer, const uint32_t *symbols, size_t count)
 	batch_push(layer, (struct batch){ .symbols = symbols, .count = count });
 }
 
-static uint32_t repeat_symbol(struct layer_level *level, const struct repeat *repeat)
+/* The symbol of a repeated cycle if its entry has it; otherwise REPEATS_FULL. */
+static inline uint32_t symbol_kept(const struct cycle *cycle, uint64_t trips)
 {
-	struct cycle *cycle = cycles_at(&level->cycles, repeat->slot);
-	uint32_t symbol;
+	uint32_t kept = cycle->last_trips == trips ? cycle->last_symbol : REPEATS_FULL;
 
-	if (repeat->trips <= CYCLES_FEW && cycle->few[repeat->trips - 1])
-		return cycle->few[repeat->trips - 1] - 1;
-	if (cycle->last_trips == repeat->trips)
-		return cycle->last_symbol;
-	symbol = repeats_intern(&level->repeats, repeat->slot, repeat->trips);
-	if (symbol == REPEATS_FULL || repeat->trips > UINT32_MAX)
-		return symbol;
-	if (repeat->trips <= CYCLES_FEW) {
-		cycle->few[repeat->trips - 1] = symbol + 1;
-	} else {
-		cycle->last_trips = (uint32_t)repeat->trips;
+	return trips <= CYCLES_FEW ? cycle->few[trips - 1] - 1 : kept;
+}
+
+static void symbol_keep(struct cycle *cycle, uint64_t trips, uint32_t symbol)
+{
+	if (trips <= CYCLES_FEW) {
+		cycle->few[trips - 1] = symbol + 1;
+	} else if (trips <= UINT32_MAX) {
+		cycle->last_trips = (uint32_t)trips;
 		cycle->last_symbol = symbol;
 	}
-	return symbol;
+}
+
+/* The symbols of repeated cycles, up to one that there is no room for; returns how many. Lookups are fetched ahead. */
+static size_t symbols_find(struct layer_level *level, const struct repeat *repeats, size_t count,
+			   uint32_t *ret)
+{
+	uint32_t hashes[LAYER_BATCH];
+	uint16_t unknown[LAYER_BATCH];
+	size_t unknown_count = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		const struct repeat *repeat = &repeats[i];
+
+		ret[i] = symbol_kept(cycles_at(&level->cycles, repeat->slot), repeat->trips);
+		if (ret[i] != REPEATS_FULL)
+			continue;
+		hashes[unknown_count] = repeats_hash(repeat->slot, repeat->trips);
+		repeats_fetch(&level->repeats, hashes[unknown_count]);
+		unknown[unknown_count++] = (uint16_t)i;
+	}
+	for (size_t i = 0; i < unknown_count; i++)
+		repeats_fetch_item(&level->repeats, hashes[i]);
+	for (size_t i = 0; i < unknown_count; i++) {
+		const struct repeat *repeat = &repeats[unknown[i]];
+		uint32_t symbol = repeats_intern(&level->repeats, repeat->slot, repeat->trips);
+
+		if (symbol == REPEATS_FULL)
+			return unknown[i];
+		ret[unknown[i]] = symbol;
+		symbol_keep(cycles_at(&level->cycles, repeat->slot), repeat->trips, symbol);
+	}
+	return count;
 }
 
 static void repeats_forget(struct layer_space *space, struct layer_level *level)
@@ -533,19 +562,18 @@ static void symbols_hand_on(struct layer *layer, const struct repeat *repeats,
 static void layer_hand_on(struct layer *layer, const struct repeat *repeats, size_t count)
 {
 	uint32_t symbols[LAYER_BATCH];
-	size_t first = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		symbols[i] = repeat_symbol(layer->level, &repeats[i]);
-		if (symbols[i] != REPEATS_FULL)
-			continue;
-		symbols_hand_on(layer, repeats + first, symbols + first, i - first);
-		first = i;
+	while (count) {
+		size_t found = symbols_find(layer->level, repeats, count, symbols);
+
+		symbols_hand_on(layer, repeats, symbols, found);
+		repeats += found;
+		count -= found;
+		if (!count)
+			break;
 		levels_clear(layer->space, layer->depth + 1, true);
 		repeats_forget(layer->space, layer->level);
-		symbols[i] = repeat_symbol(layer->level, &repeats[i]);
 	}
-	symbols_hand_on(layer, repeats + first, symbols + first, count - first);
 }
 
 static void layer_drain(struct layer *layer)

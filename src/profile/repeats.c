@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/map.h"
 #include "base/mem.h"
 
 enum { PLACES_FIRST = 1 << 10 };
@@ -43,10 +42,29 @@ size_t repeats_memory(const struct repeats *repeats)
 	       (repeats->mask + 1) * sizeof(*repeats->places);
 }
 
+uint32_t repeats_hash(uint32_t slot, uint64_t trips)
+{
+	return (uint32_t)((slot * 0x9e3779b97f4a7c15u ^ trips * 0xd6e8feb86659fd93u) *
+				  0xbf58476d1ce4e5b9u >>
+			  32);
+}
+
+void repeats_fetch(const struct repeats *repeats, uint32_t hash)
+{
+	__builtin_prefetch(&repeats->places[hash & repeats->mask]);
+}
+
+void repeats_fetch_item(const struct repeats *repeats, uint32_t hash)
+{
+	uint32_t place = repeats->places[hash & repeats->mask];
+
+	__builtin_prefetch(&repeats->items.items[place ? place - 1 : 0]);
+}
+
 /* The place of the pair, or the free one where it belongs. */
 static size_t place_of(const struct repeats *repeats, uint32_t slot, uint64_t trips)
 {
-	size_t at = hash64_pair(slot, trips) & repeats->mask;
+	size_t at = repeats_hash(slot, trips) & repeats->mask;
 
 	for (; repeats->places[at]; at = (at + 1) & repeats->mask) {
 		const struct repeat *item = &repeats->items.items[repeats->places[at] - 1];

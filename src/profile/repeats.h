@@ -28,5 +28,9 @@ void repeats_init(struct repeats *repeats, size_t memory);
 void repeats_deinit(struct repeats *repeats);
 /* REPEATS_FULL if it is new and there is no memory for it. */
 uint32_t repeats_intern(struct repeats *repeats, uint32_t slot, uint64_t trips);
+/* In steps, for who has several: where the pair belongs, fetched; then the repeat that is there. */
+uint32_t repeats_hash(uint32_t slot, uint64_t trips);
+void repeats_fetch(const struct repeats *repeats, uint32_t hash);
+void repeats_fetch_item(const struct repeats *repeats, uint32_t hash);
 void repeats_clear(struct repeats *repeats);
 size_t repeats_memory(const struct repeats *repeats);

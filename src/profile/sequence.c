@@ -100,12 +100,14 @@ void sequence_job_deinit(struct sequence_job *job)
 	coder_deinit(&job->coder);
 	array_deinit(&job->names);
 	array_deinit(&job->pairs);
+	array_deinit(&job->counts);
 }
 
 size_t sequence_job_memory(const struct sequence_job *job)
 {
 	return coder_memory(&job->coder) + job->names.capacity * sizeof(*job->names.items) +
-	       job->pairs.capacity * sizeof(*job->pairs.items);
+	       job->pairs.capacity * sizeof(*job->pairs.items) +
+	       job->counts.capacity * sizeof(*job->counts.items);
 }
 
 void sequence_job_prepare(struct sequence_job *job, struct sequence_encoder *encoder,
@@ -116,6 +118,7 @@ void sequence_job_prepare(struct sequence_job *job, struct sequence_encoder *enc
 	array_reserve(&job->names, count);
 	job->names.count = count;
 	job->pairs.count = 0;
+	job->counts.count = 0;
 	encoder->named.count = 0;
 	for (size_t i = 0; i < count; i++) {
 		uint32_t *name = &encoder->names[symbols[i]];
@@ -123,9 +126,11 @@ void sequence_job_prepare(struct sequence_job *job, struct sequence_encoder *enc
 		if (!*name) {
 			*array_push(&encoder->named) = symbols[i];
 			*array_push(&job->pairs) = table->items.items[symbols[i]];
+			*array_push(&job->counts) = 0;
 			*name = (uint32_t)encoder->named.count;
 		}
 		job->names.items[i] = *name;
+		job->counts.items[*name - 1]++;
 	}
 	array_each(&encoder->named, symbol)
 		encoder->names[*symbol] = 0;

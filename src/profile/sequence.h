@@ -78,6 +78,7 @@ struct sequence_job {
 	struct coder coder; /* its bytes are the row's */
 	ARRAY(uint32_t) names; /* of its repeated paths, in order */
 	ARRAY(struct repeat) pairs; /* by name - 1 */
+	ARRAY(uint32_t) counts; /* the same: how often the name is in the row */
 };
 
 void sequence_job_init(struct sequence_job *job);
