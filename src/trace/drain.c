@@ -17,7 +17,8 @@
  * 1. The shared memory may hold anything: each field is read once and checked.
  * 2. A run that is handed out is known to its process.
  * 3. A process begins before its threads and ends after them. It ends once.
- * 4. A process is kept, and with it the slot of its log, when it is over: a child may still refer to it by that slot's number.
+ * 4. A child's log is read after its parent's.
+ * 5. A process is kept, and with it the slot of its log, when it is over: a child may still refer to it by that slot's number.
  */
 #include "trace/drain.h"
 
@@ -39,6 +40,7 @@ enum {
 	COUNTS_SPAN = 4096,
 	MARGIN = 64, /* slots looked at beyond the last one that was ever used */
 	KEPT_LOGS = 64, /* that are not given back yet */
+	PATIENCE = 100, /* sweeps that the log of a child waits for its parent's */
 	LOSS_MAX = 1 << 30, /* of runs that a single thread may claim to have lost */
 };
 
@@ -51,6 +53,8 @@ struct process {
 	struct log log;
 	struct ring ring;
 	uint32_t slot;
+	unsigned waited; /* sweeps, for its parent */
+	bool waits; /* now */
 	bool was_there; /* its pid */
 	bool gone;
 	bool final; /* the ring was looked at after that */
@@ -294,12 +298,40 @@ static void on_record(void *ctx, const struct stream_record *record, uint32_t fi
 	sinks_tell(process->drain, record, &process->told, record, first);
 }
 
+/*
+ * What a child inherits is in its parent's log. That may not have been found yet: slots are looked at one after the other,
+ * while processes come and fork.
+ */
+static bool parent_is_missing(struct drain *drain, struct process *process)
+{
+	struct stream_process first;
+	const struct place *place;
+
+	if (process->log.table || !ring_peek(&process->ring, &first, sizeof(first)))
+		return false;
+	if (first.record.type != STREAM_RECORD_PROCESS || first.parent >= drain->slot_count ||
+	    first.parent == process->slot || process->waited == PATIENCE)
+		return false;
+	place = &drain->places[first.parent];
+	if (!place->process)
+		slot_discover(drain, first.parent);
+	if (place->process && place->process->log.table)
+		return false;
+	process->waited++;
+	return true;
+}
+
 static bool log_drain(struct drain *drain, struct process *process)
 {
 	const struct log_handlers handlers = { on_process, on_record, process };
 	size_t size;
 
 	ring_look(&process->ring, sizeof(uint64_t), 0, process->final);
+	process->waits = parent_is_missing(drain, process);
+	if (process->waits) {
+		process->final = false;
+		return true;
+	}
 	size = ring_take(&process->ring, drain->records, sizeof(drain->records));
 	log_parse(&process->log, &handlers, drain->records, size);
 	return size > 0;
@@ -318,6 +350,7 @@ static bool thread_begin(struct drain *drain, struct thread *thread)
 	if (!thread->process->log.table) /* it may have appeared since the logs were drained */
 		log_drain(drain, thread->process);
 	if (!thread->process->log.table || thread->process->over) {
+		thread->final &= !thread->process->waits;
 		thread->process = NULL;
 		return false;
 	}
@@ -639,7 +672,8 @@ void drain_finish(struct drain *drain)
 	slots_scan(drain);
 	deaths_find(drain);
 	rings_look(drain, true);
-	logs_drain(drain);
+	for (unsigned i = 0; i <= PATIENCE; i++)
+		logs_drain(drain);
 	threads_drain(drain);
 	array_each(&drain->threads, thread)
 		thread_end(drain, *thread, false);

@@ -312,6 +312,30 @@ static void test_a_child_knows_what_its_parent_knew(void **state)
 	assert_int_equal(bench->heard.instructions, 4 * (8 + 1 + 3 + 2) + 9);
 }
 
+/* The parent's slot is still being filled in when it is passed by, and the child's is found first. */
+static void test_a_child_is_found_before_its_parent(void **state)
+{
+	struct bench *bench = *state;
+	uint32_t pid = (uint32_t)getpid(), log = fake_log_open(&bench->engine, pid), child, thread;
+
+	fake_process(&bench->engine, log, pid, log, 0);
+	fake_fragment(&bench->engine, log, 1, 8, 0x1000);
+	fake_slot(&bench->engine, log)->state = STREAM_TAKEN;
+	child = fake_log_open(&bench->engine, pid - 1);
+	fake_process(&bench->engine, child, pid - 1, log, 9);
+	thread = fake_thread_open(&bench->engine, child, pid - 1, pid - 1);
+	fake_runs(&bench->engine, thread, (uint32_t[]){ 8, 3 }, 2);
+	fake_end(&bench->engine, thread);
+	drain_sweep(bench->drain);
+	drain_sweep(bench->drain);
+	fake_slot(&bench->engine, log)->state = STREAM_LIVE;
+	settle(bench);
+	drain_finish(bench->drain);
+	assert_int_equal(drain_totals(bench->drain)->lost[DRAIN_LOSS_UNKNOWN], 0);
+	assert_int_equal(bench->heard.count, 2);
+	assert_int_equal(bench->heard.instructions, 4 * (8 + 3));
+}
+
 /* The parent is gone before the child says a word. */
 static void test_a_child_outlives_its_parent(void **state)
 {
@@ -624,6 +648,7 @@ int main(void)
 		TEST(test_gaps_are_not_handed_out),
 		TEST(test_partial_runs),
 		TEST(test_a_child_knows_what_its_parent_knew),
+		TEST(test_a_child_is_found_before_its_parent),
 		TEST(test_a_child_outlives_its_parent),
 		TEST(test_an_exec_ends_what_was_before),
 		TEST(test_vfork),

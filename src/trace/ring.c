@@ -48,6 +48,18 @@ void ring_look(struct ring *ring, unsigned unit, unsigned hold, bool final)
 		ring->position = position;
 }
 
+bool ring_peek(const struct ring *ring, void *ret, size_t size)
+{
+	size_t place = ring->taken % STREAM_RING, most = STREAM_RING - place;
+
+	if (ring->broken || ring->position - ring->taken < size)
+		return false;
+	most = size < most ? size : most;
+	memcpy(ret, ring->bytes + place, most);
+	memcpy((char *)ret + most, ring->bytes, size - most);
+	return true;
+}
+
 static void producer_wake(struct stream_slot *slot)
 {
 	/* The producer says that it waits before it looks at taken for the last time. */

@@ -22,5 +22,7 @@ void ring_init(struct ring *ring, struct stream_slot *slot);
  * taken back. final: it has ended, perhaps in the middle of a step.
  */
 void ring_look(struct ring *ring, unsigned unit, unsigned hold, bool final);
+/* Copies the first bytes of those that were there at the last look, without taking them; false: there are fewer. */
+bool ring_peek(const struct ring *ring, void *ret, size_t size);
 /* Copies up to size bytes of what was there at the last look. Returns how many. The producer may then use their place. */
 size_t ring_take(struct ring *ring, void *ret, size_t size);
