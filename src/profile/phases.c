@@ -228,8 +228,6 @@ static void project(float *vector, uint64_t hash, float amount)
 
 static void block_add(struct code_path *path, const struct code_block *block)
 {
-	float instructions = block->heat[HEAT_INSTRUCTIONS];
-
 	if (path->mark_count < PATH_MARKS)
 		path->marks[path->mark_count] = (uint16_t)block_mark(block);
 	path->mark_count++;
@@ -240,18 +238,28 @@ static void block_add(struct code_path *path, const struct code_block *block)
 		_mm_store_si128((__m128i *)(path->heat + i),
 				_mm_add_epi32(sum, _mm_unpacklo_epi16(heat, _mm_setzero_si128())));
 	}
-	project(path->blocks, block->hash, instructions);
-	project(path->functions, block->function, instructions);
+	project(path->blocks, block->hash, block->heat[HEAT_INSTRUCTIONS]);
 }
 
+/* Blocks of a function that follow each other are projected together. */
 static void path_fill(const struct phases_code *code, struct code_path *path, uint32_t slot)
 {
 	struct walk walk = walk_start(code, slot);
 	const struct code_block *block;
+	uint64_t function = 0;
+	float instructions = 0;
 
 	*path = (struct code_path){ .slot = slot };
-	while ((block = walk_next(&walk)))
+	while ((block = walk_next(&walk))) {
 		block_add(path, block);
+		if (block->function != function) {
+			project(path->functions, function, instructions);
+			function = block->function;
+			instructions = 0;
+		}
+		instructions += block->heat[HEAT_INSTRUCTIONS];
+	}
+	project(path->functions, function, instructions);
 }
 
 static const struct code_path *path_get(struct phases_code *code, uint32_t slot)
