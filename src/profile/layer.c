@@ -69,7 +69,7 @@ struct batch {
 struct founds {
 	size_t count, stamped_count;
 	uint8_t stamped[FOUND_MAX]; /* those that were found the plain way */
-	struct found items[FOUND_MAX]; /* the first is none */
+	struct found items[FOUND_MAX];
 };
 
 /* Where the guess is kept for what lies ahead. */
@@ -310,23 +310,9 @@ static inline bool guess_right(const struct layer_level *level, const uint32_t *
 	return true;
 }
 
-static inline size_t found_guessed(struct founds *founds, size_t count, size_t at,
-				   struct layer_guess guess)
-{
-	struct found *last = &founds->items[count - 1];
-	bool again = last->place == guess.place;
-
-	last += !again;
-	last->trips = again ? last->trips + 1 : 1;
-	last->place = guess.place;
-	last->first = (uint32_t)at;
-	last->length = guess.length;
-	return count + !again;
-}
-
 /*
- * Finds cycles as long as guesses are right; returns where they end. Nothing is open. Where the next one begins depends only
- * on the guess, so that it need not wait until the guess is confirmed.
+ * Finds cycles as long as guesses are right; returns where they end. Nothing is open. What was found is tried again before
+ * another guess is chosen. Where the next one begins depends on the guess alone: that need not wait for the comparison.
  */
 static size_t cycles_guess(struct layer *layer, const uint32_t *symbols, size_t at, size_t count,
 			   struct founds *founds)
@@ -337,13 +323,20 @@ static size_t cycles_guess(struct layer *layer, const uint32_t *symbols, size_t 
 	while (count - at >= AHEAD && found_count < FOUND_MAX) {
 		struct layer_guess guess = *guess_of(level, symbols + at);
 		size_t compared = (size_t)guess.length + (guess.length < level->max_cycle);
+		size_t first = at, trips = 0;
 
-		if (compared + LANES > count - at ||
-		    !guess_right(level, symbols, founds, guess, symbols + at, compared))
+		while (compared + LANES <= count - at &&
+		       guess_right(level, symbols, founds, guess, symbols + at, compared)) {
+			at += guess.length;
+			trips++;
+		}
+		if (!trips)
 			break;
-		found_count = found_guessed(founds, found_count, at, guess);
-		at += guess.length;
-		guessed++;
+		founds->items[found_count++] = (struct found){ .place = guess.place,
+							       .first = (uint32_t)first,
+							       .length = guess.length,
+							       .trips = trips };
+		guessed += trips;
 	}
 	layer->counts.guessed += guessed;
 	founds->count = found_count;
@@ -396,7 +389,7 @@ static void found_look_up(struct layer *layer, struct batch batch, struct found 
 /* The table was cleared: no place has a meaning any more. */
 static void founds_renew(struct layer *layer, struct batch batch, struct founds *founds)
 {
-	for (size_t i = 1; i < founds->count; i++) {
+	for (size_t i = 0; i < founds->count; i++) {
 		struct found *found = &founds->items[i];
 
 		found->hash = cycles_hash(batch.symbols + found->first, found->length);
@@ -435,9 +428,7 @@ static size_t cycles_take(struct layer *layer, struct batch batch)
 	struct founds founds;
 	size_t at = 0;
 
-	founds.items[0].place = 0;
-	founds.count = 1;
-	founds.stamped_count = 0;
+	founds.count = founds.stamped_count = 0;
 	while (true) {
 		at = cycles_guess(layer, batch.symbols, at, batch.count, &founds);
 		if (at == batch.count || founds.count == FOUND_MAX)
@@ -445,7 +436,7 @@ static size_t cycles_take(struct layer *layer, struct batch batch)
 		at = cycle_stamp(layer, batch, at, &founds);
 	}
 	founds_look_up(layer, batch, &founds);
-	for (size_t i = 1; i < founds.count; i++)
+	for (size_t i = 0; i < founds.count; i++)
 		found_hand_on(layer, &founds, &founds.items[i]);
 	return at;
 }
