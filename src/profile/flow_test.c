@@ -16,7 +16,7 @@
 #include "profile/coin.h"
 #include "profile/flow.h"
 
-enum { STREAM = 40000, THREADS = 3, RUNS = 50, ROWS = 512 };
+enum { STREAM = 100000, THREADS = 3, RUNS = 50, ROWS = 512 };
 
 static uint32_t streams[THREADS][STREAM], weights[RUNS];
 

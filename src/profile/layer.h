@@ -42,7 +42,7 @@ enum {
 	LAYER_LEVELS = 4, /* paths, strata, stratum layers 0 and 1 */
 	LAYER_MAX_CYCLE = 4096,
 	LAYER_MAX_CYCLE_MAX = 1 << 20,
-	LAYER_BATCH = 256, /* repeated cycles that a layer hands on at once */
+	LAYER_BATCH = 1024, /* repeated cycles that a layer hands on at once */
 };
 
 struct layer;
