@@ -66,6 +66,7 @@ struct page {
 
 struct arena {
 	uint8_t *start, *next, *end; /* code; start NULL: there is none */
+	size_t bytes; /* of it */
 	struct fragment **fragments; /* by address */
 	struct exit *exits;
 	uint8_t *notes, *notes_next;
@@ -101,21 +102,21 @@ static size_t arena_bytes(void)
 	return wanted < ARENA_BYTES_MIN ? ARENA_BYTES_MIN : wanted;
 }
 
-static size_t fragments_max(void)
+static size_t fragments_max(size_t bytes)
 {
-	return arena_bytes() / FRAGMENT_BYTES;
+	return bytes / FRAGMENT_BYTES;
 }
 
-static size_t exits_max(void)
+static size_t exits_max(size_t bytes)
 {
-	return arena_bytes() / EXIT_BYTES;
+	return bytes / EXIT_BYTES;
 }
 
 /* Fragments by address, exits, notes: one mapping, touched as it is used. */
-static size_t notes_bytes(void)
+static size_t notes_bytes(size_t bytes)
 {
-	return fragments_max() * sizeof(struct fragment *) + exits_max() * sizeof(struct exit) +
-	       arena_bytes() / 2;
+	return fragments_max(bytes) * sizeof(struct fragment *) +
+	       exits_max(bytes) * sizeof(struct exit) + bytes / 2;
 }
 
 /* --- Arenas ---------------------------------------------------------------------------------------- */
@@ -127,43 +128,43 @@ static bool is_near(const struct arena *arena, uint64_t pc)
 	return start > pc ? start - pc < REACH : pc - start < REACH;
 }
 
-static uint8_t *map_at(uint64_t address)
+static uint8_t *map_at(uint64_t address, size_t bytes)
 {
-	long result = sys_6(mmap, address, arena_bytes(), PROT_READ | PROT_WRITE | PROT_EXEC,
+	long result = sys_6(mmap, address, bytes, PROT_READ | PROT_WRITE | PROT_EXEC,
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
 			    0);
 
 	if (sys_failed(result))
 		return NULL;
 	if ((uint64_t)result == address) {
-		memory_note(address, arena_bytes());
+		memory_note(address, bytes);
 		return (uint8_t *)result;
 	}
-	sys_2(munmap, result, arena_bytes()); /* a kernel that does not know the flag */
+	sys_2(munmap, result, bytes); /* a kernel that does not know the flag */
 	return NULL;
 }
 
 /* Below the code first: above an executable its heap grows. */
-static uint8_t *map_in_steps(uint64_t pc, uint64_t step)
+static uint8_t *map_in_steps(uint64_t pc, uint64_t step, size_t bytes)
 {
 	uint64_t base = pc & ~(step - 1);
 	uint8_t *found = NULL;
 
 	for (uint64_t i = 1; i < REACH / step && !found; i++)
 		if (base > (i + 1) * step)
-			found = map_at(base - i * step);
+			found = map_at(base - i * step, bytes);
 	for (uint64_t i = REACH / step - 1; i > 0 && !found; i--)
-		found = map_at(base + i * step);
+		found = map_at(base + i * step, bytes);
 	return found;
 }
 
 /* In a crowded address space, such as that of a program with many heaps, it takes smaller steps to find a gap. */
-static uint8_t *map_near(uint64_t pc)
+static uint8_t *map_near(uint64_t pc, size_t bytes)
 {
 	uint8_t *found = NULL;
 
 	for (uint64_t step = STEP_MAX; step >= STEP_MIN && !found; step /= 16)
-		found = map_in_steps(pc, step);
+		found = map_in_steps(pc, step, bytes);
 	return found;
 }
 
@@ -197,8 +198,8 @@ static void arena_unmap(struct arena *arena)
 {
 	for (uint32_t i = 0; i < arena->exit_count; i++)
 		exit_unlink(&arena->exits[i]);
-	memory_unmap(arena->start, arena_bytes());
-	memory_unmap(arena->fragments, notes_bytes());
+	memory_unmap(arena->start, arena->bytes);
+	memory_unmap(arena->fragments, notes_bytes(arena->bytes));
 	*arena = (struct arena){};
 }
 
@@ -236,7 +237,7 @@ static struct arena *arena_victim(uint64_t *ret_bytes)
 
 		if (!arena->start)
 			continue;
-		*ret_bytes += arena_bytes();
+		*ret_bytes += arena->bytes;
 		if (!arena->given_up && (!oldest || arena->born < oldest->born))
 			oldest = arena;
 	}
@@ -247,7 +248,7 @@ static struct arena *arena_victim(uint64_t *ret_bytes)
 static bool is_waste(const struct arena *arena)
 {
 	return arena->start && !arena->given_up &&
-	       (size_t)(arena->end - arena->next) < arena_bytes() / 4 &&
+	       (size_t)(arena->end - arena->next) < arena->bytes / 4 &&
 	       arena->closed_count > arena->fragment_count / 4 * 3;
 }
 
@@ -266,35 +267,45 @@ static void room_make(void)
 		arena_evict(victim);
 }
 
+/* False: there is no gap of that size near pc, or no memory for the notes. */
+static bool arena_map(struct arena *arena, uint64_t pc, size_t bytes)
+{
+	uint8_t *memory = memory_map(notes_bytes(bytes));
+
+	if (!memory)
+		return false;
+	*arena = (struct arena){ .born = ++births, .bytes = bytes };
+	arena->fragments = (struct fragment **)memory;
+	arena->exits = (struct exit *)(memory + fragments_max(bytes) * sizeof(struct fragment *));
+	arena->notes = arena->notes_next = (uint8_t *)(arena->exits + exits_max(bytes));
+	arena->start = arena->next = map_near(pc, bytes);
+	if (arena->start) {
+		arena->end = arena->start + bytes;
+		return true;
+	}
+	memory_unmap(memory, notes_bytes(bytes));
+	return false;
+}
+
+/* Java's heaps leave few gaps around its libraries: a small one must do then. */
 static struct arena *arena_new(uint64_t pc)
 {
 	struct arena *arena;
-	uint8_t *memory;
 
 	room_make();
 	arena = arena_slot();
-	memory = arena ? memory_map(notes_bytes()) : NULL;
-	if (!memory)
-		return NULL;
-	*arena = (struct arena){ .born = ++births };
-	arena->fragments = (struct fragment **)memory;
-	arena->exits = (struct exit *)(memory + fragments_max() * sizeof(struct fragment *));
-	arena->notes = arena->notes_next = (uint8_t *)(arena->exits + exits_max());
-	arena->start = arena->next = map_near(pc);
-	if (!arena->start) {
-		memory_unmap(memory, notes_bytes());
-		return NULL;
-	}
-	arena->end = arena->start + arena_bytes();
-	return arena;
+	for (size_t bytes = arena_bytes(); arena && bytes >= ARENA_BYTES_MIN; bytes /= 8)
+		if (arena_map(arena, pc, bytes))
+			return arena;
+	return NULL;
 }
 
 static bool has_room(const struct arena *arena, size_t size)
 {
 	return (size_t)(arena->end - arena->next) >= size &&
-	       (size_t)(arena->notes_next - arena->notes) + NOTES_ROOM <= arena_bytes() / 2 &&
-	       arena->exit_count + EXITS_ROOM <= exits_max() &&
-	       arena->fragment_count < fragments_max();
+	       (size_t)(arena->notes_next - arena->notes) + NOTES_ROOM <= arena->bytes / 2 &&
+	       arena->exit_count + EXITS_ROOM <= exits_max(arena->bytes) &&
+	       arena->fragment_count < fragments_max(arena->bytes);
 }
 
 uint8_t *cache_room(uint64_t pc, size_t size)
