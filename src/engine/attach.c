@@ -168,16 +168,6 @@ static void park(const struct engine_parked *at)
 	sys6(PARK_CALL, (long)engine_boot.session, (long)at, 0, 0, 0, 0);
 }
 
-/* Nobody has come yet. select() is restarted without restart_syscall. */
-static void wait_a_moment(void)
-{
-	struct {
-		long seconds, microseconds;
-	} moment = { 0, PARK_MICROSECONDS };
-
-	sys_6(select, 0, 0, 0, 0, &moment, 0);
-}
-
 bool attach_is_leaving(void)
 {
 	return __atomic_load_n(&engine_boot_place->leaving, __ATOMIC_ACQUIRE) != 0;
@@ -250,7 +240,7 @@ _Noreturn static void leave(struct thread *thread, uint64_t mask)
 		}
 		if (!attach_is_leaving() || !host_exists())
 			stay(thread, native, mask);
-		wait_a_moment();
+		engine_pause(PARK_MICROSECONDS);
 	}
 }
 
@@ -322,7 +312,7 @@ _Noreturn void engine_release(const struct engine_parked *at)
 		park(&refused);
 		if (!host_exists() && thread->native)
 			step_again(thread, at->mask);
-		wait_a_moment();
+		engine_pause(PARK_MICROSECONDS);
 	}
 	leave(thread, at->mask);
 }

@@ -313,6 +313,13 @@ struct sighand *thread_any_handlers(void);
 extern uint32_t engine_lock_word;
 void engine_lock(void);
 void engine_unlock(void);
+/*
+ * A thread of a process that was attached to may be about to go on with a system call of the program by restart_syscall. The
+ * kernel keeps one call for that, the last one, and a futex with a timeout would be it if a stop interrupted it. select() never is.
+ */
+void engine_pause(uint32_t microseconds);
+/* As futex: until it is woken, for so long at most; or for a moment. Gives the microseconds for which nobody woke it. */
+uint32_t engine_wait(uint32_t *word, uint32_t value, int operation, uint32_t milliseconds);
 
 /* --- signal.c --- */
 void signal_start(struct thread *thread);

@@ -43,15 +43,12 @@ static struct engine_request *slot_take(void)
 
 static int answer_wait(struct engine_request *slot)
 {
-	const struct {
-		long seconds, nanoseconds;
-	} patience = { 0, PATIENCE_MS * 1000000l };
 	int answer;
 
 	while (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != ENGINE_SLOT_ANSWERED) {
 		if (!host_alive() || attach_is_leaving())
 			return -1;
-		sys_4(futex, &slot->state, FUTEX_WAIT, ENGINE_SLOT_ASKED, &patience);
+		engine_wait(&slot->state, ENGINE_SLOT_ASKED, FUTEX_WAIT, PATIENCE_MS);
 	}
 	answer = slot->answer;
 	__atomic_store_n(&slot->state, ENGINE_SLOT_FREE, __ATOMIC_RELEASE);

@@ -171,10 +171,6 @@ static bool has_room(const struct stream_slot *slot)
 /* False: the host is gone, and nobody reads any more. */
 static bool room_wait(struct stream_slot *slot)
 {
-	const struct {
-		long seconds, nanoseconds;
-	} patience = { 0, PATIENCE_MS * 1000000l };
-
 	while (!has_room(slot)) {
 		uint32_t wake = __atomic_load_n(&slot->wake, __ATOMIC_SEQ_CST);
 
@@ -183,7 +179,7 @@ static bool room_wait(struct stream_slot *slot)
 			break;
 		if (!host_alive())
 			return false;
-		sys_4(futex, &slot->wake, FUTEX_WAIT, wake, &patience);
+		engine_wait(&slot->wake, wake, FUTEX_WAIT, PATIENCE_MS);
 	}
 	return true;
 }

@@ -9,7 +9,10 @@
 
 uint32_t engine_lock_word; /* 0 free, 1 taken, 2 taken and waited for */
 
-enum { PATIENCE_MS = 100 }; /* until it is asked whether the lock's owner is alive */
+enum {
+	PATIENCE_MS = 100, /* until it is asked whether the lock's owner is alive */
+	LOOK_MICROSECONDS = 200,
+};
 
 static struct thread *newest;
 
@@ -71,12 +74,33 @@ static bool owner_is_dead(void)
 	return false;
 }
 
+void engine_pause(uint32_t microseconds)
+{
+	struct {
+		long seconds, microseconds;
+	} moment = { 0, microseconds };
+
+	sys_6(select, 0, 0, 0, 0, &moment, 0);
+}
+
+uint32_t engine_wait(uint32_t *word, uint32_t value, int operation, uint32_t milliseconds)
+{
+	const struct {
+		long seconds, nanoseconds;
+	} patience = { 0, milliseconds * 1000000l };
+
+	if (engine_boot.starts_size) {
+		engine_pause(LOOK_MICROSECONDS);
+		return LOOK_MICROSECONDS;
+	}
+	if (sys_4(futex, word, operation, value, &patience) != -110 /* ETIMEDOUT */)
+		return 0;
+	return milliseconds * 1000;
+}
+
 void engine_lock(void)
 {
-	static const struct {
-		long seconds, nanoseconds;
-	} patience = { 0, PATIENCE_MS * 1000000l };
-	uint32_t state = 0;
+	uint32_t state = 0, waited = 0;
 
 	if (__atomic_compare_exchange_n(&engine_lock_word, &state, 1, false, __ATOMIC_ACQUIRE,
 					__ATOMIC_RELAXED)) {
@@ -84,9 +108,11 @@ void engine_lock(void)
 		return;
 	}
 	while (__atomic_exchange_n(&engine_lock_word, 2, __ATOMIC_ACQUIRE)) {
-		long result = sys_4(futex, &engine_lock_word, FUTEX_WAIT_PRIVATE, 2, &patience);
-
-		if (result == -110 /* ETIMEDOUT */ && owner_is_dead()) {
+		waited += engine_wait(&engine_lock_word, 2, FUTEX_WAIT_PRIVATE, PATIENCE_MS);
+		if (waited < PATIENCE_MS * 1000)
+			continue;
+		waited = 0;
+		if (owner_is_dead()) {
 			regions_change(0, UINT64_MAX, true);
 			break;
 		}
@@ -110,34 +136,48 @@ static struct thread *thread_reuse(void)
 	return NULL;
 }
 
-struct thread *thread_create(void)
+/* Everything but its place in the list: a handler of another thread's signal may be walking along that. */
+static void thread_reset(struct thread *thread)
 {
-	struct thread *thread = thread_reuse(), before = {};
-	uint8_t *memory;
-
-	if (thread) {
-		before = *thread;
-		memory = (uint8_t *)thread;
-	} else {
-		memory = memory_map(stream_thread_bytes());
-		if (!memory)
-			engine_die("no memory for a thread");
-		thread = (struct thread *)memory;
-		before.older = newest;
-		newest = thread;
-	}
-	thread_targets_clear(thread);
-	*thread = (struct thread){
+	uint8_t *memory = (uint8_t *)thread;
+	struct thread fresh = {
 		.stack = (uint64_t)(memory + THREAD_ENGINE_STACK + ENGINE_STACK_SIZE),
 		.on_exit = (uint64_t)engine_exit,
 		.on_miss = (uint64_t)engine_miss,
 		.on_call = (uint64_t)engine_call,
 		.self = (uint64_t)thread,
 		.fs_engine = (uint64_t)thread->canary,
-		.older = before.older,
-		.signal_stack = before.signal_stack,
-		.handlers = before.handlers,
+		.signal_stack = thread->signal_stack,
+		.handlers = thread->handlers,
 	};
+	const uint8_t *from = (const uint8_t *)&fresh;
+
+	for (size_t i = 0; i < sizeof(fresh); i++)
+		if (i - offsetof(struct thread, older) >= sizeof(fresh.older))
+			((volatile uint8_t *)memory)[i] = from[i];
+}
+
+static struct thread *thread_new(void)
+{
+	struct thread *thread = memory_map(stream_thread_bytes());
+
+	if (!thread)
+		engine_die("no memory for a thread");
+	thread_targets_clear(thread);
+	thread_reset(thread);
+	thread->older = newest;
+	__atomic_store_n(&newest, thread, __ATOMIC_RELEASE);
+	return thread;
+}
+
+struct thread *thread_create(void)
+{
+	struct thread *thread = thread_reuse();
+
+	if (!thread)
+		return thread_new();
+	thread_targets_clear(thread);
+	thread_reset(thread);
 	return thread;
 }
 

@@ -457,6 +457,15 @@ static bool is_borrower(const struct guest *guest)
 	return parent > 0 && !syscall(SYS_kcmp, guest->pid, parent, KCMP_VM, 0, 0);
 }
 
+/* It has ended, or executes another program. */
+static bool has_gone(const struct inject *inject, const struct guest *guest)
+{
+	struct stat memory;
+	uint64_t shared;
+
+	return !fstat(inject_memory(inject), &memory) && !shared_find(guest->pid, &memory, &shared);
+}
+
 /* One round. Those that borrow memory give it back by themselves, or there has been time enough. */
 static int guests_release(const struct inject *inject, struct guests *guests, bool late)
 {
@@ -468,7 +477,8 @@ static int guests_release(const struct inject *inject, struct guests *guests, bo
 		if (!late && is_borrower(&guests->items[i]))
 			continue;
 		failed = guest_release(&guests->items[i], late ? 2 : 1);
-		if (failed && failed != -ESRCH && failed != -EAGAIN && !first)
+		if (failed && failed != -ESRCH && failed != -EAGAIN &&
+		    !has_gone(inject, &guests->items[i]) && !first)
 			first = failed;
 	}
 	return err ? err : first;

@@ -558,6 +558,65 @@ static void scene_ppoll(void)
 	printf(" %d %d\n", errno, seen);
 }
 
+enum { NEWCOMERS = 300 };
+static volatile bool newcomers_done;
+static pthread_t suspended;
+
+static void *newcomer_wait(void *unused)
+{
+	while (!newcomers_done)
+		usleep(10000);
+	return NULL;
+}
+
+/* All at the same time, so that none has what another one had. */
+static void *newcomers_make(void *unused)
+{
+	pthread_attr_t attributes;
+	pthread_t threads[NEWCOMERS];
+
+	pthread_attr_init(&attributes);
+	pthread_attr_setstacksize(&attributes, 64 * 1024);
+	for (int i = 0; i < NEWCOMERS; i++)
+		pthread_create(&threads[i], &attributes, newcomer_wait, NULL);
+	newcomers_done = true;
+	for (int i = 0; i < NEWCOMERS; i++)
+		pthread_join(threads[i], NULL);
+	return NULL;
+}
+
+static void *suspended_wake(void *unused)
+{
+	while (!newcomers_done) {
+		pthread_kill(suspended, SIGUSR1);
+		usleep(20);
+	}
+	pthread_kill(suspended, SIGUSR1);
+	return NULL;
+}
+
+/* Signals come to a thread while others begin. */
+static void scene_newcomers(void)
+{
+	pthread_t maker, waker;
+	sigset_t none;
+	int wrong = 0, before;
+
+	sigemptyset(&none);
+	mask_set(SIG_BLOCK, SIGUSR1);
+	handle(SIGUSR1, count, 0);
+	suspended = pthread_self();
+	pthread_create(&maker, NULL, newcomers_make, NULL);
+	pthread_create(&waker, NULL, suspended_wake, NULL);
+	while (!newcomers_done) {
+		before = seen;
+		wrong += sigsuspend(&none) != -1 || errno != EINTR || seen != before + 1;
+	}
+	pthread_join(maker, NULL);
+	pthread_join(waker, NULL);
+	printf("%d wrong\n", wrong);
+}
+
 /* --- Leaving handlers ----------------------------------------------------------------------------------- */
 
 static void jump_out(int number, siginfo_t *info, void *context)
@@ -867,6 +926,7 @@ static const struct scene scenes[] = {
 	{ "sigwait", scene_sigwait },
 	{ "signalfd", scene_signalfd },
 	{ "sigsuspend", scene_sigsuspend },
+	{ "newcomers", scene_newcomers },
 	{ "ppoll", scene_ppoll },
 	{ "siglongjmp", scene_siglongjmp },
 	{ "longjmp-async", scene_longjmp_async },
