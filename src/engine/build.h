@@ -53,7 +53,7 @@ struct build {
 	/* Ways out of the middle: the tool's code for them lies behind the blocks. */
 	struct tail {
 		uint8_t *patch; /* displacement that leads there */
-		uint64_t target; /* 0: as in struct run_end */
+		uint64_t target; /* as in struct run_end */
 		unsigned piece;
 	} tails[TAILS_MAX];
 	unsigned tail_count;
@@ -90,8 +90,11 @@ void put_state(struct build *build, uint64_t pc, unsigned state);
 void put_thread_move(struct build *build, unsigned opcode, unsigned reg, unsigned offset);
 void put_jump_thread(struct build *build, unsigned offset);
 
+/* An address to which no direct branch can lead: it is not canonical, nor near one that is. */
+#define TARGET_IN_RDX (1ull << 63)
+
 /*
- * What tools put where a run ends. Control is about to go to target; 0: that is in rdx, and rcx and rdx are in their
+ * What tools put where a run ends. Control is about to go to target; TARGET_IN_RDX: that is in rdx, and rcx and rdx are in their
  * slots. No register and no flag changes that the program could still read. All of it is in state WHOLE, and TOLD from the
  * instruction on that stores what the helper is for.
  */

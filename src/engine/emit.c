@@ -74,22 +74,26 @@ void put_jump_thread(struct build *build, unsigned offset)
 /* In between, rcx is free: it is in its slot. */
 static void rcx_free(struct build *build, const struct run_end *end)
 {
-	if (!end->target)
+	if (end->target == TARGET_IN_RDX)
 		return;
 	put_thread_move(build, 0x89, RCX, THREAD_SPILL0);
 	put_state(build, end->target, STATE_WHOLE | STATE_RCX);
 }
 
+static unsigned where_told(uint64_t target, unsigned direct)
+{
+	return target == TARGET_IN_RDX ? STATE_SPILLED | STATE_FORWARD : direct;
+}
+
 static void run_told(struct build *build, const struct run_end *end)
 {
 	put_state(build, end->target,
-		  STATE_WHOLE | STATE_TOLD |
-			  (end->target ? STATE_RCX : STATE_SPILLED | STATE_FORWARD));
+		  STATE_WHOLE | STATE_TOLD | where_told(end->target, STATE_RCX));
 }
 
 static void rcx_back(struct build *build, const struct run_end *end)
 {
-	if (!end->target)
+	if (end->target == TARGET_IN_RDX)
 		return;
 	put_thread_move(build, 0x8b, RCX, THREAD_SPILL0);
 	put_state(build, end->target, STATE_WHOLE | STATE_TOLD);
@@ -122,8 +126,7 @@ void put_seen(struct build *build, const struct run_end *end)
 	put_bytes(build, store, sizeof(store));
 	put32(build, THREAD_COUNTS + end->run);
 	put8(build, 1);
-	put_state(build, end->target,
-		  STATE_WHOLE | STATE_TOLD | (end->target ? 0 : STATE_SPILLED | STATE_FORWARD));
+	put_state(build, end->target, STATE_WHOLE | STATE_TOLD | where_told(end->target, 0));
 }
 
 /* A chunk ends where the low 16 bits of the next place are 0. */
@@ -166,8 +169,7 @@ void put_rest(struct build *build)
 	if (!build->rest_from)
 		return;
 	fix8(build, build->rest_from - 1, (uint64_t)(build->at - build->rest_from));
-	put_state(build, target,
-		  STATE_WHOLE | STATE_TOLD | (target ? STATE_RCX : STATE_SPILLED | STATE_FORWARD));
+	put_state(build, target, STATE_WHOLE | STATE_TOLD | where_told(target, STATE_RCX));
 	put_call(build, build->rest_back);
 	build->rest_from = NULL;
 }

@@ -126,7 +126,7 @@ static bool end_flags_dead(struct build *build, uint64_t target)
 {
 	uint64_t bit = 1ull << build->end_count++;
 
-	if (!build->back && target && flags_dead_at(target))
+	if (!build->back && target != TARGET_IN_RDX && flags_dead_at(target))
 		build->flags_dead |= bit;
 	return build->flags_dead & bit;
 }
@@ -251,7 +251,7 @@ static void put_lookup(struct build *build)
 static void put_leave_indirect(struct build *build)
 {
 	put_state(build, 0, STATE_SPILLED | STATE_FORWARD | STATE_WHOLE);
-	put_run_end(build, 0);
+	put_run_end(build, TARGET_IN_RDX);
 	put_lookup(build);
 	put_rest(build);
 }
@@ -283,7 +283,7 @@ static void put_guess(struct build *build, uint64_t guess)
 	put_bytes(build, load, sizeof(load));
 	put_constant(build, ~guess);
 	put_bytes(build, compare, sizeof(compare));
-	build->tails[build->tail_count++] = (struct tail){ build->at, 0, build->piece };
+	build->tails[build->tail_count++] = (struct tail){ build->at, TARGET_IN_RDX, build->piece };
 	put32(build, 0);
 	put_thread_move(build, 0x8b, RCX, THREAD_SPILL0);
 	put_thread_move(build, 0x8b, RDX, THREAD_SPILL1);
@@ -308,10 +308,10 @@ static void tails_put(struct build *build)
 
 		fix32(build, tail->patch, (uint64_t)(build->at - (tail->patch + 4)));
 		build->piece = tail->piece;
-		if (tail->target)
-			put_leave(build, tail->target);
-		else
+		if (tail->target == TARGET_IN_RDX)
 			put_leave_indirect(build);
+		else
+			put_leave(build, tail->target);
 	}
 }
 

@@ -175,6 +175,26 @@ static void scene_jumps(void)
 	}
 }
 
+/* A direct jump, from code near enough. */
+static void scene_jump_null(void)
+{
+	/* mov $17, %ecx; mov $23, %edx; mov $42, %ebx; mov $4711, %eax; jmp 0 */
+	static const uint8_t code[] = { 0xb9, 17, 0, 0, 0,    0xba, 23,	  0, 0, 0,   0xbb,
+					42,   0,  0, 0, 0xb8, 0x67, 0x12, 0, 0, 0xe9 };
+	uint8_t *low = mmap((void *)0x100000, 4096, PROT_READ | PROT_WRITE | PROT_EXEC,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	int32_t distance = -(0x100000 + (int32_t)sizeof(code) + 4);
+
+	handlers();
+	memcpy(low, code, sizeof(code));
+	memcpy(low + sizeof(code), &distance, sizeof(distance));
+	if (!sigsetjmp(back, 1))
+		((void (*)(void))(uintptr_t)low)();
+	say("jump to 0", 0, 0);
+	for (int i = 0; i < 4; i++)
+		printf("%lu\n", (unsigned long)fault_registers[i]);
+}
+
 static void scene_return_nowhere(void)
 {
 	handlers();
@@ -321,13 +341,21 @@ static void scene_repair_threads(void)
 }
 
 static const struct scene scenes[] = {
-	{ "memory", scene_memory },	    { "arithmetic", scene_arithmetic },
-	{ "illegal", scene_illegal },	    { "int3", scene_int3 },
-	{ "int3-go-on", scene_int3_go_on }, { "trap-flag", scene_trap_flag },
-	{ "jumps", scene_jumps },	    { "return-nowhere", scene_return_nowhere },
-	{ "registers", scene_registers },   { "branch-operands", scene_branch_operands },
-	{ "bad-stack", scene_bad_stack },   { "bus", scene_bus },
-	{ "repair", scene_repair },	    { "repair-threads", scene_repair_threads },
+	{ "memory", scene_memory },
+	{ "arithmetic", scene_arithmetic },
+	{ "illegal", scene_illegal },
+	{ "int3", scene_int3 },
+	{ "int3-go-on", scene_int3_go_on },
+	{ "trap-flag", scene_trap_flag },
+	{ "jumps", scene_jumps },
+	{ "jump-null", scene_jump_null },
+	{ "return-nowhere", scene_return_nowhere },
+	{ "registers", scene_registers },
+	{ "branch-operands", scene_branch_operands },
+	{ "bad-stack", scene_bad_stack },
+	{ "bus", scene_bus },
+	{ "repair", scene_repair },
+	{ "repair-threads", scene_repair_threads },
 };
 
 SCENES_MAIN(scenes)
