@@ -291,7 +291,7 @@ def frames_read(path):
 
 
 FLOW_SOURCES = ("profile/flow.c profile/sequence.c profile/coder.c profile/layer.c profile/cycles.c profile/repeats.c "
-                "profile/rowworks.c base/mem.c base/err.c base/map.c base/log.c").split()
+                "profile/rowworks.c profile/cyclepack.c profile/runs.c base/mem.c base/err.c base/map.c base/log.c").split()
 
 
 def compile_flow(bench):

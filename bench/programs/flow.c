@@ -4,8 +4,10 @@
  * or on a plain file of 32-bit runs.
  *
  *	flow raw FILE MAX OUT		the runs of all threads, one after the other, plain
+ *	flow blocks FILE MAX OUT	their blocks in the same way, numbered in the order in which they were first translated
  *	flow speed FILE MAX		million runs/s: "speed LEVELS" layers only; "rows LEVELS" with compressed rows
- *	flow size FILE MAX		"size" runs, blocks, paths, distinct paths, repeats, bytes of rows and of definitions, memory
+ *	flow size FILE MAX		"size" runs, blocks, paths, distinct paths, repeats, bytes of rows, of definitions of paths, of
+ *					definitions of runs, and of cycles, memory
  *	flow rebuild FILE MAX		"rebuild" million runs/s; fails if the runs are not as they were
  *	flow tables FILE MAX LEVEL	"table KIND BUCKETS" ns and entries looked at for each lookup; "cycles" lookups, distinct
  *
@@ -18,8 +20,11 @@
 #include <time.h>
 
 #include "base/array.h"
+#include "base/map.h"
 #include "base/mem.h"
+#include "profile/cyclepack.h"
 #include "profile/flow.h"
+#include "profile/runs.h"
 #include "wire/stream.h"
 
 enum { CHUNK = 1 << 14, ROUNDS = 3, FRAME_RECORD = 2, FRAME_RUNS = 4, THREADS_MAX = 4096 };
@@ -35,10 +40,18 @@ struct span {
 	size_t first, count;
 };
 
+/* The blocks of a run. */
+struct pieces {
+	size_t first; /* index in stream.pieces */
+	uint32_t count; /* 0: unknown */
+};
+
 struct stream {
 	ARRAY(uint32_t) runs;
 	ARRAY(struct span) spans; /* in the order they were written */
-	ARRAY(uint32_t) blocks; /* by run; 0: unknown */
+	ARRAY(struct pieces) blocks; /* by run */
+	ARRAY(uint32_t) pieces; /* blocks */
+	struct map numbers; /* place and length of a block to its number */
 	uint32_t threads; /* numbers are below this */
 };
 
@@ -50,23 +63,56 @@ static double cpu_seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static void blocks_set(struct stream *stream, uint32_t run, uint32_t blocks)
+static void blocks_set(struct stream *stream, uint32_t run, struct pieces blocks)
 {
 	while (stream->blocks.count <= run)
-		*array_push(&stream->blocks) = 0;
+		*array_push(&stream->blocks) = (struct pieces){};
 	stream->blocks.items[run] = blocks;
+}
+
+static void piece_add(struct stream *stream, const struct stream_piece *piece)
+{
+	bool fresh;
+	uint64_t *number = map_at(&stream->numbers, hash64_pair(piece->pc, piece->length), &fresh);
+
+	if (fresh)
+		*number = stream->numbers.count;
+	*array_push(&stream->pieces) = (uint32_t)*number;
+}
+
+static void runs_define(struct stream *stream, const struct stream_runs *runs)
+{
+	size_t first = stream->pieces.count;
+
+	for (uint32_t i = 0; i < runs->count; i++) {
+		piece_add(stream, &runs->pieces[i]);
+		blocks_set(stream, runs->first + i, (struct pieces){ first, i + 1 });
+	}
+}
+
+/* The last of a fragment's runs that is whole, and what there is of the next block. */
+static void partial_define(struct stream *stream, const struct stream_partial *partial)
+{
+	size_t from = partial->pieces ? stream->blocks.items[partial->first].first : 0;
+	struct pieces blocks = { stream->pieces.count, partial->pieces };
+
+	for (uint32_t i = 0; i < partial->pieces; i++)
+		*array_push(&stream->pieces) = stream->pieces.items[from + i];
+	if (partial->last.length) {
+		piece_add(stream, &partial->last);
+		blocks.count++;
+	}
+	blocks_set(stream, partial->run, blocks);
 }
 
 static void record_take(struct stream *stream, const void *bytes)
 {
 	const struct stream_record *record = bytes;
-	const struct stream_runs *runs = bytes;
-	const struct stream_partial *partial = bytes;
 
-	for (uint32_t i = 0; record->type == STREAM_RECORD_RUNS && i < runs->count; i++)
-		blocks_set(stream, runs->first + i, i + 1);
+	if (record->type == STREAM_RECORD_RUNS)
+		runs_define(stream, bytes);
 	if (record->type == STREAM_RECORD_PARTIAL)
-		blocks_set(stream, partial->run, partial->pieces + 1);
+		partial_define(stream, bytes);
 }
 
 static void runs_take(struct stream *stream, uint32_t thread, const uint32_t *runs, size_t count,
@@ -144,8 +190,9 @@ static void layers_run(const struct stream *stream, unsigned levels)
 }
 
 struct sizes {
-	size_t rows, definitions, memory;
+	size_t rows, definitions, packed, memory;
 	uint64_t paths, repeats, cycles;
+	struct cyclepack pack;
 };
 
 static int row_size(void *context, struct flow *flow, const struct sequence_row *row)
@@ -165,6 +212,17 @@ static int definitions_size(void *context, const struct sequence_definitions *de
 
 static int cycle_size(void *context, const struct flow_cycle *cycle)
 {
+	return cyclepack_add(&((struct sizes *)context)->pack, cycle);
+}
+
+static int piece_size(void *context, const struct cyclepack_piece *piece)
+{
+	((struct sizes *)context)->packed += piece->size + sizeof(*piece);
+	return 0;
+}
+
+static int cycle_ignore(void *context, const struct flow_cycle *cycle)
+{
 	return 0;
 }
 
@@ -179,6 +237,7 @@ static struct sizes flows_run(const struct stream *stream, unsigned levels)
 	struct flow *flows[THREADS_MAX] = {};
 	struct flow_space *space;
 
+	cyclepack_init(&sizes.pack, piece_size, &sizes);
 	if (flow_space_create(&options, &space))
 		exit(1);
 	array_each(&stream->spans, span) {
@@ -198,6 +257,9 @@ static struct sizes flows_run(const struct stream *stream, unsigned levels)
 	sizes.memory = flow_space_memory(space);
 	for (uint32_t i = 0; i < stream->threads; i++)
 		flow_destroy(flows[i]);
+	if (flow_space_finish(space) || cyclepack_flush(&sizes.pack))
+		exit(1);
+	cyclepack_deinit(&sizes.pack);
 	flow_space_destroy(space);
 	return sizes;
 }
@@ -272,7 +334,7 @@ static void rebuild(const struct stream *stream)
 	struct kept kept = {};
 	struct flow_space_options options = { .row = row_keep,
 					      .definitions = definitions_keep,
-					      .cycle = cycle_size,
+					      .cycle = cycle_ignore,
 					      .context = &kept };
 	struct flow_space *space;
 	struct flow *flow;
@@ -312,15 +374,40 @@ static void speed(const struct stream *stream)
 	}
 }
 
+/* What all runs stand for, as trace/paths.c writes it. */
+static size_t run_tables_size(const struct stream *stream)
+{
+	ARRAY(struct run_blocks) runs = {};
+	struct coder coder;
+	size_t size = 0;
+
+	for (size_t i = 1; i < stream->blocks.count; i++) {
+		const struct pieces *blocks = &stream->blocks.items[i];
+
+		*array_push(&runs) =
+			(struct run_blocks){ stream->pieces.items + blocks->first, blocks->count };
+	}
+	coder_init(&coder, CHUNK);
+	for (size_t at = 0; at < runs.count; at += CHUNK) {
+		runs_encode(&coder, runs.items + at,
+			    runs.count - at < CHUNK ? runs.count - at : CHUNK);
+		size += coder.out.count;
+	}
+	coder_deinit(&coder);
+	array_deinit(&runs);
+	return size;
+}
+
 static void size(const struct stream *stream)
 {
 	struct sizes sizes = flows_run(stream, 4);
 	uint64_t blocks = 0;
 
 	array_each(&stream->runs, run)
-		blocks += *run < stream->blocks.count ? stream->blocks.items[*run] : 1;
-	printf("size %zu %lu %lu %lu %lu %zu %zu %zu\n", stream->runs.count, blocks, sizes.paths,
-	       sizes.cycles, sizes.repeats, sizes.rows, sizes.definitions, sizes.memory);
+		blocks += *run < stream->blocks.count ? stream->blocks.items[*run].count : 1;
+	printf("size %zu %lu %lu %lu %lu %zu %zu %zu %zu %zu\n", stream->runs.count, blocks,
+	       sizes.paths, sizes.cycles, sizes.repeats, sizes.rows, sizes.definitions,
+	       run_tables_size(stream), sizes.packed, sizes.memory);
 }
 
 /* The cycles of the first levels, as a sequence of lookups. */
@@ -420,6 +507,35 @@ static void raw(const struct stream *stream, const char *path)
 		exit(1);
 }
 
+static void span_blocks_write(const struct stream *stream, const struct span *span, FILE *file)
+{
+	const uint32_t *runs = &stream->runs.items[span->first];
+
+	for (size_t i = 0; i < span->count; i++) {
+		struct pieces blocks = { 0, 0 };
+
+		if (runs[i] < stream->blocks.count)
+			blocks = stream->blocks.items[runs[i]];
+		if (blocks.count && fwrite(&stream->pieces.items[blocks.first], 4, blocks.count,
+					   file) != blocks.count)
+			exit(1);
+	}
+}
+
+static void raw_blocks(const struct stream *stream, const char *path)
+{
+	FILE *file = fopen(path, "wb");
+
+	if (!file)
+		exit(1);
+	for (uint32_t thread = 0; thread < stream->threads; thread++)
+		array_each(&stream->spans, span)
+			if (span->thread == thread)
+				span_blocks_write(stream, span, file);
+	if (fclose(file))
+		exit(1);
+}
+
 int main(int argc, char **argv)
 {
 	struct stream stream = {};
@@ -429,6 +545,8 @@ int main(int argc, char **argv)
 	stream_read(&stream, argv[2], strtoull(argv[3], NULL, 10));
 	if (strcmp(argv[1], "raw") == 0 && argc == 5)
 		raw(&stream, argv[4]);
+	else if (strcmp(argv[1], "blocks") == 0 && argc == 5)
+		raw_blocks(&stream, argv[4]);
 	else if (strcmp(argv[1], "speed") == 0)
 		speed(&stream);
 	else if (strcmp(argv[1], "size") == 0)

@@ -9,58 +9,13 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "analyse/order.h"
+#include "analyse/order_cycles.h"
 #include "analyse/steps.h"
 #include "analyse/views.h"
 #include "base/err.h"
 #include "base/map.h"
 
 enum { SYMBOLS_SHOWN = 12, LEVELS = 64, STRATA = 1 };
-
-/* One symbol of a cycle: what is below, and how often in a row. */
-struct symbol {
-	uint64_t number, trips;
-};
-
-struct symbols {
-	ARRAY(struct symbol) items;
-};
-
-static bool varint_get(const uint8_t **at, const uint8_t *end, uint64_t *ret)
-{
-	uint64_t value = 0;
-
-	for (unsigned shift = 0; *at < end && shift < 64; shift += 7) {
-		uint8_t byte = *(*at)++;
-
-		value |= (uint64_t)(byte & 0x7f) << shift;
-		if (byte < 0x80) {
-			*ret = value;
-			return true;
-		}
-	}
-	return false;
-}
-
-static int symbols_read(const struct profile_cycle *cycle, struct symbols *ret)
-{
-	const uint8_t *at = cycle->symbols, *end = at + cycle->size;
-	struct symbol symbol;
-	bool good = at != NULL;
-
-	ret->items.count = 0;
-	while (good && at < end) {
-		good = varint_get(&at, end, &symbol.number) && varint_get(&at, end, &symbol.trips);
-		if (good)
-			*array_push(&ret->items) = symbol;
-	}
-	if (good && ret->items.count == cycle->length && cycle->length)
-		return 0;
-	return err_set(-EBADMSG,
-		       "cycle %" PRIu64
-		       " of level %u is not what it says it is: the profile is damaged",
-		       cycle->number, cycle->level);
-}
 
 /* How many threads of a process that did something are selected, and how many there are. */
 static size_t threads_count(const struct profile *profile, const struct filter *filter,
@@ -89,7 +44,8 @@ struct strata {
 	struct order_code *codes; /* by process; those that are selected */
 	bool *loaded; /* by process */
 	size_t processes;
-	ARRAY(struct profile_cycle) items; /* of the level; equal ones are one */
+	struct order_cycles cycles; /* of the level and of those below */
+	ARRAY(struct order_cycle) items; /* of the level; equal ones are one */
 	struct map
 		same; /* hash of process, level and number to the number of the first that is equal */
 	struct map contents; /* hash of process, level and symbols to the same */
@@ -103,6 +59,7 @@ static void strata_deinit(struct strata *strata)
 			order_code_deinit(&strata->codes[i]);
 	free(strata->codes);
 	free(strata->loaded);
+	order_cycles_deinit(&strata->cycles);
 	array_deinit(&strata->items);
 	map_deinit(&strata->same);
 	map_deinit(&strata->contents);
@@ -130,18 +87,20 @@ static int processes_load(struct strata *strata)
 		strata->loaded[i] = true;
 		strata->processes++;
 		err = order_code_init(&strata->codes[i], profile, i);
+		err = err ? err
+			  : order_cycles_add(&strata->cycles, &strata->codes[i], strata->level + 1);
 	}
 	return err;
 }
 
-static uint64_t cycle_value(const struct profile_cycle *cycle)
+static uint64_t cycle_value(const struct order_cycle *cycle)
 {
 	return cycle->trips * cycle->weight;
 }
 
 static int cycle_order(const void *left, const void *right)
 {
-	const struct profile_cycle *a = left, *b = right;
+	const struct order_cycle *a = left, *b = right;
 
 	if (cycle_value(a) != cycle_value(b))
 		return cycle_value(a) < cycle_value(b) ? 1 : -1;
@@ -154,17 +113,17 @@ static int cycle_order(const void *left, const void *right)
  * A cycle that came again after memory was full has another number, and so has what holds it. Levels are gone through from
  * below: what holds equal cycles equally often is equal.
  */
-static uint64_t cycle_key(const struct profile_cycle *cycle, unsigned level, uint64_t number)
+static uint64_t cycle_key(const struct order_cycle *cycle, unsigned level, uint64_t number)
 {
 	return hash64_pair(hash64_pair(cycle->process, level), number);
 }
 
-static uint64_t content_key(const struct strata *strata, const struct profile_cycle *cycle,
-			    const struct symbols *symbols)
+static uint64_t content_key(const struct strata *strata, const struct order_cycle *cycle)
 {
+	const struct flow_symbol *symbol = order_cycle_symbols(&strata->cycles, cycle);
 	uint64_t key = cycle_key(cycle, cycle->level, cycle->length);
 
-	array_each(&symbols->items, symbol) {
+	for (uint32_t i = 0; i < cycle->length; i++, symbol++) {
 		const uint64_t *first =
 			map_find(&strata->same, cycle_key(cycle, cycle->level - 1, symbol->number));
 
@@ -173,7 +132,7 @@ static uint64_t content_key(const struct strata *strata, const struct profile_cy
 	return key;
 }
 
-static void cycle_take(struct strata *strata, const struct profile_cycle *cycle, uint64_t first)
+static void cycle_take(struct strata *strata, const struct order_cycle *cycle, uint64_t first)
 {
 	bool fresh;
 	uint64_t *place = map_at(&strata->places, cycle_key(cycle, cycle->level, first), &fresh);
@@ -187,77 +146,33 @@ static void cycle_take(struct strata *strata, const struct profile_cycle *cycle,
 	strata->items.items[*place].repeats += cycle->repeats;
 }
 
-static int cycle_add(struct strata *strata, const struct profile_cycle *cycle,
-		     struct symbols *symbols)
+static void cycle_add(struct strata *strata, const struct order_cycle *cycle)
 {
-	int err = symbols_read(cycle, symbols);
 	bool fresh;
-	uint64_t *first;
+	uint64_t *first = map_at(&strata->contents, content_key(strata, cycle), &fresh);
 
-	if (err)
-		return err;
-	first = map_at(&strata->contents, content_key(strata, cycle, symbols), &fresh);
 	if (fresh)
 		*first = cycle->number;
 	*map_at(&strata->same, cycle_key(cycle, cycle->level, cycle->number), NULL) = *first;
 	if (cycle->level == strata->level)
 		cycle_take(strata, cycle, *first);
-	return 0;
 }
 
-/* Cycles of a profile come by process, level and number. */
-static int cycles_collect(struct strata *strata)
+static void cycles_collect(struct strata *strata)
 {
-	const struct profile *profile = strata->profile;
-	struct symbols symbols = {};
-	int err = 0;
-
-	for (size_t i = 0; i < profile->cycle_count && !err; i++) {
-		const struct profile_cycle *cycle = &profile->cycles[i];
-
-		if (cycle->level && cycle->level <= strata->level && strata->loaded[cycle->process])
-			err = cycle_add(strata, cycle, &symbols);
-	}
-	array_deinit(&symbols.items);
-	return err;
+	array_each(&strata->cycles.items, cycle)
+		if (cycle->level)
+			cycle_add(strata, cycle);
 }
 
-/* NULL: it was run only once, and is not kept. */
-static const struct profile_cycle *cycle_find(const struct profile *profile, uint32_t process,
-					      unsigned level, uint64_t number)
-{
-	size_t first = 0, end = profile->cycle_count;
-
-	while (first < end) {
-		size_t middle = first + (end - first) / 2;
-		const struct profile_cycle *row = &profile->cycles[middle];
-
-		if (row->process < process ||
-		    (row->process == process &&
-		     (row->level < level || (row->level == level && row->number < number))))
-			first = middle + 1;
-		else
-			end = middle;
-	}
-	if (first == profile->cycle_count || profile->cycles[first].process != process ||
-	    profile->cycles[first].level != level || profile->cycles[first].number != number)
-		return NULL;
-	return &profile->cycles[first];
-}
-
-/* The path that something begins with; 0: not known. */
-static uint64_t first_path(const struct profile *profile, uint32_t process, unsigned level,
+/* The path that something begins with. */
+static uint64_t first_path(const struct order_cycles *cycles, uint32_t process, unsigned level,
 			   uint64_t number)
 {
-	struct symbols symbols = {};
-
-	for (; level && number; level--) {
-		const struct profile_cycle *cycle = cycle_find(profile, process, level, number);
-
-		number = cycle && !symbols_read(cycle, &symbols) ? symbols.items.items[0].number
-								 : 0;
-	}
-	array_deinit(&symbols.items);
+	for (; level; level--)
+		number = order_cycle_symbols(cycles,
+					     order_cycle_find(cycles, process, level, number))
+				 ->number;
 	return number;
 }
 
@@ -306,7 +221,7 @@ static const struct column stratum_columns[] = {
 	[S_STEP] = { "step", "", COLUMN_INTEGER, COLUMN_DATA },
 };
 
-static void cycle_fill(const struct strata *strata, const struct profile_cycle *cycle,
+static void cycle_fill(const struct strata *strata, const struct order_cycle *cycle,
 		       struct cell *row)
 {
 	row[S_NUMBER] = cell_integer((int64_t)cycle->number);
@@ -332,18 +247,18 @@ static void cycle_head_fill(const struct strata *strata, struct cell *row)
 }
 
 /* Where the first path of a symbol begins. */
-static void symbol_fill(const struct strata *strata, const struct profile_cycle *cycle,
-			const struct symbol *symbol, struct cell *row)
+static void symbol_fill(const struct strata *strata, const struct order_cycle *cycle,
+			const struct flow_symbol *symbol, struct cell *row)
 {
 	const struct order_code *code = &strata->codes[cycle->process];
 	uint64_t path =
-		first_path(strata->profile, cycle->process, cycle->level - 1, symbol->number);
+		first_path(&strata->cycles, cycle->process, cycle->level - 1, symbol->number);
 	struct order_blocks blocks = {};
 	struct steps steps = {};
 
 	row[S_SYMBOL] = cell_integer((int64_t)symbol->number);
 	row[S_SYMBOL_TRIPS] = cell_number(symbol->trips);
-	if (path && !order_path_blocks(code, path, &blocks))
+	if (!order_path_blocks(code, path, &blocks))
 		steps_make(strata->profile, &blocks, &steps);
 	if (steps.items.count)
 		step_fill(strata->table, strata->profile, &steps.items.items[0], &row[S_WHERE]);
@@ -351,43 +266,37 @@ static void symbol_fill(const struct strata *strata, const struct profile_cycle 
 	array_deinit(&steps.items);
 }
 
-static int cycle_rows_add(struct strata *strata, const struct profile_cycle *cycle)
+static void cycle_rows_add(struct strata *strata, const struct order_cycle *cycle)
 {
+	const struct flow_symbol *symbols = order_cycle_symbols(&strata->cycles, cycle);
 	size_t shown = strata->request->top ? strata->request->top : SYMBOLS_SHOWN;
-	struct symbols symbols = {};
-	int err = symbols_read(cycle, &symbols);
 
-	if (!strata->request->people || symbols.items.count <= shown + 1)
-		shown = symbols.items.count;
-	for (size_t i = 0; i < shown && !err; i++) {
+	if (!strata->request->people || cycle->length <= shown + 1)
+		shown = cycle->length;
+	for (size_t i = 0; i < shown; i++) {
 		struct cell *row = table_row_add(strata->table);
 
 		cycle_fill(strata, cycle, row);
 		if (!i)
 			cycle_head_fill(strata, row);
 		row[S_STEP] = cell_integer((int64_t)i);
-		symbol_fill(strata, cycle, &symbols.items.items[i], row);
+		symbol_fill(strata, cycle, &symbols[i], row);
 	}
-	if (shown < symbols.items.count && !err)
-		table_row_add(strata->table)[S_WHERE] = cell_text(
-			table_own(strata->table,
-				  mem_printf("... and %zu more", symbols.items.count - shown)));
-	array_deinit(&symbols.items);
-	return err;
+	if (shown < cycle->length)
+		table_row_add(strata->table)[S_WHERE] = cell_text(table_own(
+			strata->table, mem_printf("... and %zu more", cycle->length - shown)));
 }
 
-static int cycles_show(struct strata *strata)
+static void cycles_show(struct strata *strata)
 {
 	const struct view_request *request = strata->request;
 	struct table *table = strata->table;
 	size_t shown = 0;
-	int err = 0;
 
 	if (strata->items.count)
 		qsort(strata->items.items, strata->items.count, sizeof(*strata->items.items),
 		      cycle_order);
-	for (size_t i = 0; i < strata->items.count && !err; i++) {
-		const struct profile_cycle *cycle = &strata->items.items[i];
+	array_each(&strata->items, cycle) {
 		uint64_t value = cycle_value(cycle);
 
 		table->totals.selected += value;
@@ -397,9 +306,8 @@ static int cycles_show(struct strata *strata)
 			continue;
 		}
 		shown++;
-		err = cycle_rows_add(strata, cycle);
+		cycle_rows_add(strata, cycle);
 	}
-	return err;
 }
 
 int trace_strata(const struct profile *profile, const struct view_request *request,
@@ -415,12 +323,14 @@ int trace_strata(const struct profile *profile, const struct view_request *reque
 	int err;
 
 	order_totals_set(table, profile, 0);
+	order_cycles_init(&strata.cycles);
 	err = processes_load(&strata);
-	err = err ? err : cycles_collect(&strata);
-	err = err ? err : cycles_show(&strata);
-	if (!err)
-		*ret = take_ptr(table);
-	return err;
+	if (err)
+		return err;
+	cycles_collect(&strata);
+	cycles_show(&strata);
+	*ret = take_ptr(table);
+	return 0;
 }
 
 /* --- Counts of levels ------------------------------------------------------------------------------- */
@@ -485,16 +395,6 @@ static void levels_count(const struct profile *profile, const bool *processes,
 		level->cut += row->cut;
 		level->broken += row->broken;
 	}
-	for (size_t i = 0; i < profile->cycle_count; i++) {
-		const struct profile_cycle *row = &profile->cycles[i];
-		struct counts *level = &levels[row->level];
-
-		if (!processes[row->process])
-			continue;
-		level->kept++;
-		level->kept_trips += row->trips;
-		level->kept_weight += cycle_value(row);
-	}
 	for (size_t i = 0; i < profile->rare_cycle_count; i++) {
 		const struct profile_rare_cycle *row = &profile->rare_cycles[i];
 
@@ -504,6 +404,25 @@ static void levels_count(const struct profile *profile, const bool *processes,
 		levels[row->level].rare_trips += row->trips;
 		levels[row->level].rare_weight += row->weight;
 	}
+}
+
+/* Only one process is in memory at a time. */
+static int kept_count(const struct profile *profile, uint32_t process, struct counts levels[LEVELS])
+{
+	struct order_cycles cycles;
+	struct order_code code;
+	int err = order_code_init(&code, profile, process);
+
+	order_cycles_init(&cycles);
+	err = err ? err : order_cycles_add(&cycles, &code, LEVELS);
+	array_each(&cycles.items, cycle) {
+		levels[cycle->level].kept++;
+		levels[cycle->level].kept_trips += cycle->trips;
+		levels[cycle->level].kept_weight += cycle_value(cycle);
+	}
+	order_cycles_deinit(&cycles);
+	order_code_deinit(&code);
+	return err;
 }
 
 static const char *level_name(struct table *table, unsigned level)
@@ -541,6 +460,7 @@ int trace_layers(const struct profile *profile, const struct view_request *reque
 	struct table *table = table_create("layers", layer_columns, L_COLUMNS);
 	AUTO(free_ptr) struct counts *levels = mem_zalloc(LEVELS * sizeof(*levels));
 	AUTO(free_ptr) bool *processes = mem_zalloc(profile->process_count);
+	int err;
 
 	for (uint32_t i = 1; i < profile->process_count; i++) {
 		size_t all, some = threads_count(profile, &request->filter, i, &all);
@@ -548,6 +468,8 @@ int trace_layers(const struct profile *profile, const struct view_request *reque
 		processes[i] = some > 0;
 		if (some && some < all)
 			return err_set(-EINVAL, "cycles are kept by process, not by thread");
+		if (some && (err = kept_count(profile, i, levels)))
+			return err;
 	}
 	order_totals_set(table, profile, 0);
 	levels_count(profile, processes, levels);

@@ -13,6 +13,7 @@
 #define META_VALUES "values" /* what was captured, as given; absent: no values */
 #define META_TOOL "tool" /* of a trace: "count", "blocks", "coverage"; absent: samples */
 #define META_MAX_CYCLE "max_cycle" /* of the tool paths: symbols of a cycle at most */
+#define META_ORDER_FORMAT "order_format" /* the same: FLOW_FORMAT of the bytes */
 #define META_RUNS_SEEN "runs_seen"
 #define META_RUNS_KEPT "runs_kept"
 #define META_RUNS_STEPS "runs_steps" /* instructions interpreted for runs, skipped ones too */

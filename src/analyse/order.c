@@ -12,12 +12,23 @@
 #include <errno.h>
 #include <inttypes.h>
 
+#include "analyse/meta.h"
 #include "base/err.h"
+#include "profile/flow.h"
 
 int order_check(const struct profile *profile)
 {
-	if (profile->flow_count)
+	uint64_t format = meta_number(profile, META_ORDER_FORMAT);
+
+	if (profile->flow_count && format == FLOW_FORMAT)
 		return 0;
+	if (profile->flow_count)
+		return err_set(-ENOTSUP,
+			       "this profile was made by another version of Assay: the order of "
+			       "execution is in format %" PRIu64
+			       ", this one reads format %d; record "
+			       "again",
+			       format, FLOW_FORMAT);
 	return err_set(-ENODATA, "this profile has no order of execution; make one that has with "
 				 "assay trace --tool paths");
 }

@@ -60,7 +60,7 @@ void order_trips_deinit(struct order_trips *trips);
 /* Adds a thread's. */
 int order_trips_add(const struct order_code *code, uint32_t thread, struct order_trips *trips);
 
-/* -ENODATA: the profile has no order. */
+/* -ENODATA: the profile has no order. -ENOTSUP: one that this Assay cannot read. */
 int order_check(const struct profile *profile);
 /* How far a thread came. */
 struct sequence_position order_thread_end(const struct profile *profile, uint32_t thread);

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "analyse/fixture_trace.h"
-#include "analyse/order.h"
+#include "analyse/order_cycles.h"
 #include "analyse/views.h"
 #include "base/err.h"
 #include "profile/flow.h"
@@ -30,10 +30,12 @@ static struct profile_block blocks[] = {
 	{}, { 1, 8, 3, 0, 1 }, { 2, 8, 4, 1, 1 }, { 3, 30, 10, 2, 1 }
 };
 static struct profile_block_part parts[] = { { 1, 3 }, { 2, 4 }, { 3, 10 } };
-static struct profile_named_count meta[] = { { .name = "tool", .text = "paths" } };
+#define FORMAT_TEXT "2" /* FLOW_FORMAT */
+static struct profile_named_count meta[] = { { .name = "tool", .text = "paths" },
+					     { .name = "order_format", .text = FORMAT_TEXT } };
 
 /* Run 1 is all of main, run 2 goes to help, run 3 is help alone. */
-enum { RUNS = 3 };
+enum { RUNS = 3, STEPS = 3000, AGAIN = 500 };
 static const struct run_blocks run_blocks[RUNS] = { { (const uint32_t[]){ 1, 2 }, 2 },
 						    { (const uint32_t[]){ 1 }, 1 },
 						    { (const uint32_t[]){ 3 }, 1 } };
@@ -48,7 +50,9 @@ static const uint32_t second_runs[] = { 2, 3, 2, 3 };
 struct recording {
 	ARRAY(struct profile_flow) flows;
 	ARRAY(struct profile_definitions) run_tables, path_tables;
-	ARRAY(struct profile_cycle) cycles;
+	ARRAY(struct profile_cycle_table) cycle_tables;
+	struct cyclepack pack;
+	ARRAY(struct flow_cycle) cycles; /* without their symbols */
 	ARRAY(void *) owned;
 	struct profile profile;
 };
@@ -94,18 +98,42 @@ static int definitions_take(void *context, const struct sequence_definitions *ro
 	return 0;
 }
 
+static int piece_take(void *context, const struct cyclepack_piece *piece)
+{
+	struct recording *recording = context;
+
+	*array_push(&recording->cycle_tables) = (struct profile_cycle_table){
+		.process = 1,
+		.level = piece->level,
+		.first = piece->first,
+		.count = piece->count,
+		.data = bytes_keep(recording, piece->data, piece->size),
+		.size = piece->size,
+	};
+	return 0;
+}
+
 static int cycle_take(void *context, const struct flow_cycle *cycle)
 {
 	struct recording *recording = context;
 
-	*array_push(&recording->cycles) = (struct profile_cycle){ .process = 1,
-								  .level = cycle->level,
-								  .number = cycle->number,
-								  .trips = cycle->trips,
-								  .repeats = cycle->repeats,
-								  .weight = cycle->weight,
-								  .length = cycle->length };
-	return 0;
+	*array_push(&recording->cycles) = *cycle;
+	return cyclepack_add(&recording->pack, cycle);
+}
+
+static int table_order(const void *left, const void *right)
+{
+	const struct profile_cycle_table *a = left, *b = right;
+
+	return (a->level > b->level) - (a->level < b->level);
+}
+
+/* As a profile has them. */
+static void cycles_end(struct recording *recording)
+{
+	assert_int_equal(cyclepack_flush(&recording->pack), 0);
+	qsort(recording->cycle_tables.items, recording->cycle_tables.count,
+	      sizeof(*recording->cycle_tables.items), table_order);
 }
 
 static void runs_take(struct recording *recording)
@@ -144,6 +172,7 @@ static struct flow_space *space_make(struct recording *recording)
 	struct flow_space *space = NULL;
 
 	*recording = (struct recording){};
+	cyclepack_init(&recording->pack, piece_take, recording);
 	runs_take(recording);
 	assert_int_equal(flow_space_create(&options, &space), 0);
 	flow_weights_set(space, weights, FIXTURE_COUNT(weights));
@@ -157,6 +186,7 @@ static void recording_make(struct recording *recording)
 	thread_record(space, 1, first_runs, FIXTURE_COUNT(first_runs));
 	thread_record(space, 2, second_runs, FIXTURE_COUNT(second_runs));
 	assert_int_equal(flow_space_finish(space), 0);
+	cycles_end(recording);
 	flow_space_destroy(space);
 }
 
@@ -165,14 +195,15 @@ static const struct profile *recording_profile(struct recording *recording)
 	struct profile *profile = &recording->profile;
 
 	*profile = fixture_trace(&(struct fixture_code){ FIXTURE_CODE }, meta);
+	profile->meta_count = FIXTURE_COUNT(meta);
 	profile->run_tables = recording->run_tables.items;
 	profile->run_table_count = recording->run_tables.count;
 	profile->path_tables = recording->path_tables.items;
 	profile->path_table_count = recording->path_tables.count;
 	profile->flows = recording->flows.items;
 	profile->flow_count = recording->flows.count;
-	profile->cycles = recording->cycles.items;
-	profile->cycle_count = recording->cycles.count;
+	profile->cycle_tables = recording->cycle_tables.items;
+	profile->cycle_table_count = recording->cycle_tables.count;
 	return profile;
 }
 
@@ -184,7 +215,9 @@ static void recording_free(struct recording *recording)
 	array_deinit(&recording->flows);
 	array_deinit(&recording->run_tables);
 	array_deinit(&recording->path_tables);
+	array_deinit(&recording->cycle_tables);
 	array_deinit(&recording->cycles);
+	cyclepack_deinit(&recording->pack);
 }
 
 static struct table *view(const struct profile *profile, const char *name,
@@ -244,7 +277,7 @@ static void the_sequence_comes_back(void **state)
 	size_t at = 0;
 
 	for (size_t i = 0; i < MANY; i++) {
-		seed = seed * 1664525 + 1013904223;
+		seed = i % AGAIN ? seed * 1664525 + 1013904223 : 5;
 		runs[i] = 1 + (seed >> 16) % RUNS;
 	}
 	thread_record(space, 1, runs, MANY);
@@ -353,7 +386,7 @@ static void numbers_of_one_path_are_added_up(void **state)
 	struct cycles cycles;
 
 	recording_make(&recording);
-	recording.path_tables.count = recording.cycles.count = 0;
+	recording.path_tables.count = recording.cycle_tables.count = 0;
 	sequence_encoder_init(&encoder);
 	assert_int_equal(cycles_init(&cycles, &(struct cycles_options){}), 0);
 	for (row.first = 1; row.first <= 2; row.first++) {
@@ -364,6 +397,7 @@ static void numbers_of_one_path_are_added_up(void **state)
 			   &(struct flow_cycle){ .number = row.first, .trips = 3, .repeats = 1 });
 		cycles_clear(&cycles);
 	}
+	cycles_end(&recording);
 	table = view(recording_profile(&recording), "paths", &(struct view_request){});
 	assert_int_equal(table->row_count, 2);
 	assert_int_equal(number(table, 0, "trips"), 6);
@@ -374,35 +408,35 @@ static void numbers_of_one_path_are_added_up(void **state)
 	recording_free(&recording);
 }
 
+static void cycle_make(struct recording *recording, unsigned level, uint64_t number, uint64_t trips,
+		       const struct flow_symbol held[2])
+{
+	cycle_take(recording, &(struct flow_cycle){ .level = level,
+						    .number = number,
+						    .trips = trips,
+						    .length = level ? 2 : 0,
+						    .symbols = held });
+}
+
 /* Strata 1 and 2 are one under two numbers; so are the cycles above that hold them. Stratum 3 is another. */
 static void numbers_of_one_stratum_are_added_up(void **state)
 {
-	static const uint8_t stratum[] = { 1, 1, 2, 9 }, other[] = { 1, 1, 2, 8 };
-	static const uint8_t above[][4] = { { 1, 2, 3, 1 }, { 2, 2, 3, 1 } };
+	static const struct flow_symbol stratum[] = { { 1, 1 }, { 2, 9 } },
+					other[] = { { 1, 1 }, { 2, 8 } };
+	static const struct flow_symbol above[][2] = { { { 1, 2 }, { 3, 1 } },
+						       { { 2, 2 }, { 3, 1 } } };
 	struct recording recording;
 	struct table *table;
 
 	recording_make(&recording);
-	recording.cycles.count = 0;
-	for (uint64_t i = 1; i <= 3; i++)
-		*array_push(&recording.cycles) =
-			(struct profile_cycle){ .process = 1,
-						.level = 1,
-						.number = i,
-						.trips = 10 * i,
-						.weight = 5,
-						.length = 2,
-						.symbols = i < 3 ? stratum : other,
-						.size = 4 };
+	recording.cycle_tables.count = 0;
 	for (uint64_t i = 1; i <= 2; i++)
-		*array_push(&recording.cycles) = (struct profile_cycle){ .process = 1,
-									 .level = 2,
-									 .number = i,
-									 .trips = i,
-									 .weight = 50,
-									 .length = 2,
-									 .symbols = above[i - 1],
-									 .size = 4 };
+		cycle_make(&recording, 0, i, 1, NULL);
+	for (uint64_t i = 1; i <= 3; i++)
+		cycle_make(&recording, 1, i, 10 * i, i < 3 ? stratum : other);
+	for (uint64_t i = 1; i <= 2; i++)
+		cycle_make(&recording, 2, i, i, above[i - 1]);
+	cycles_end(&recording);
 	table = view(recording_profile(&recording), "strata", &(struct view_request){});
 	assert_int_equal(table->row_count, 4);
 	assert_int_equal(number(table, 0, "trips"), 30);
@@ -413,6 +447,128 @@ static void numbers_of_one_stratum_are_added_up(void **state)
 	assert_int_equal(table->row_count, 2);
 	assert_int_equal(number(table, 0, "trips"), 3);
 	table_destroy(table);
+	recording_free(&recording);
+}
+
+static int cycles_read(struct recording *recording, struct order_cycles *ret)
+{
+	struct order_code code;
+	int err = order_code_init(&code, recording_profile(recording), 1);
+
+	order_cycles_init(ret);
+	err = err ? err : order_cycles_add(ret, &code, LAYER_LEVELS);
+	order_code_deinit(&code);
+	return err;
+}
+
+/* They are not in the profile: what the recorder knew follows from definitions. */
+static void weights_and_lengths_of_cycles_are_found(void **state)
+{
+	struct recording recording;
+	struct flow_space *space = space_make(&recording);
+	struct order_cycles cycles;
+	uint32_t runs[STEPS], seed = 0;
+	size_t levels = 0;
+
+	for (size_t i = 0; i < STEPS; i++) {
+		seed = i % AGAIN ? seed * 1664525 + 1013904223 : 5;
+		runs[i] = 1 + (seed >> 16) % RUNS;
+	}
+	thread_record(space, 1, runs, STEPS);
+	assert_int_equal(flow_space_finish(space), 0);
+	flow_space_destroy(space);
+	cycles_end(&recording);
+	assert_int_equal(cycles_read(&recording, &cycles), 0);
+	assert_int_equal(cycles.items.count, recording.cycles.count);
+	array_each(&recording.cycles, made) {
+		const struct order_cycle *cycle =
+			order_cycle_find(&cycles, 1, made->level, made->number);
+
+		assert_non_null(cycle);
+		assert_int_equal(cycle->weight, made->weight);
+		assert_int_equal(cycle->length, made->length);
+		assert_int_equal(cycle->trips, made->trips);
+		assert_int_equal(cycle->repeats, made->repeats);
+		levels |= 1u << cycle->level;
+	}
+	assert_true((levels & 7) == 7 && cycles.items.count > 50);
+	order_cycles_deinit(&cycles);
+	recording_free(&recording);
+}
+
+static void cycles_are_read_as(void (*make)(struct recording *), int err, size_t count)
+{
+	struct recording recording;
+	struct order_cycles cycles;
+
+	recording_make(&recording);
+	recording.cycle_tables.count = 0;
+	make(&recording);
+	cycles_end(&recording);
+	assert_int_equal(cycles_read(&recording, &cycles), err);
+	assert_int_equal(cycles.items.count, count);
+	order_cycles_deinit(&cycles);
+	recording_free(&recording);
+}
+
+static void unknown_path_make(struct recording *recording)
+{
+	cycle_make(recording, 0, 1000, 1, NULL);
+}
+
+static void twice_make(struct recording *recording)
+{
+	cycle_make(recording, 0, 1, 1, NULL);
+	cycles_end(recording);
+	cycle_make(recording, 0, 1, 1, NULL);
+}
+
+static void too_often_make(struct recording *recording)
+{
+	cycle_make(recording, 0, 1, INT64_MAX, NULL);
+}
+
+static void too_long_make(struct recording *recording)
+{
+	static const struct flow_symbol held[] = { { 1, INT64_MAX }, { 1, INT64_MAX } };
+
+	cycle_make(recording, 0, 1, 1, NULL);
+	cycle_make(recording, 1, 1, 2, held);
+}
+
+/* A killed collector may have written strata, and not the paths that they hold. */
+static void orphan_make(struct recording *recording)
+{
+	static const struct flow_symbol known[] = { { 1, 1 }, { 2, 1 } },
+					unknown[] = { { 1, 1 }, { 3, 1 } };
+
+	cycle_make(recording, 0, 1, 1, NULL);
+	cycle_make(recording, 0, 2, 1, NULL);
+	cycle_make(recording, 1, 1, 2, known);
+	cycle_make(recording, 1, 2, 2, unknown);
+}
+
+static void cycles_that_cannot_be_are_refused(void **state)
+{
+	cycles_are_read_as(unknown_path_make, -EBADMSG, 0);
+	cycles_are_read_as(twice_make, -EBADMSG, 1);
+	cycles_are_read_as(too_often_make, -EBADMSG, 0);
+	cycles_are_read_as(too_long_make, -EBADMSG, 1);
+	cycles_are_read_as(orphan_make, 0, 3);
+}
+
+static void another_format_is_told(void **state)
+{
+	struct recording recording;
+	struct table *table = NULL;
+
+	recording_make(&recording);
+	meta[1].text = "1";
+	assert_int_equal(view_run(view_find("paths"), recording_profile(&recording),
+				  &(struct view_request){}, &table),
+			 -ENOTSUP);
+	assert_non_null(strstr(err_text(), "another version of Assay"));
+	meta[1].text = FORMAT_TEXT;
 	recording_free(&recording);
 }
 
@@ -535,6 +691,9 @@ int main(void)
 		cmocka_unit_test(transfers_are_pairs_of_blocks),
 		cmocka_unit_test(numbers_of_one_path_are_added_up),
 		cmocka_unit_test(numbers_of_one_stratum_are_added_up),
+		cmocka_unit_test(weights_and_lengths_of_cycles_are_found),
+		cmocka_unit_test(cycles_that_cannot_be_are_refused),
+		cmocka_unit_test(another_format_is_told),
 		cmocka_unit_test(what_cannot_be_is_refused),
 		cmocka_unit_test(paths_cannot_fill_memory),
 		cmocka_unit_test(code_is_not_cut_out_of_sequences),

@@ -2,7 +2,7 @@
 /*
  * The paths of a trace, hottest first.
  *
- * How often a path was run is in the table of cycles, for all threads of its process together. Where a filter leaves only some of them, it
+ * How often a path was run is in the tables of cycles, for all threads of its process together. Where a filter leaves only some of them, it
  * is counted in their rows. A path that was forgotten for want of memory and came again has several numbers: they are one row, under
  * the lowest.
  */
@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "analyse/heats.h"
-#include "analyse/order.h"
+#include "analyse/order_cycles.h"
 #include "analyse/steps.h"
 #include "analyse/views.h"
 #include "base/map.h"
@@ -91,20 +91,18 @@ static void hot_add(struct paths *paths, uint32_t code, uint64_t path, uint64_t 
 
 static int cycles_take(struct paths *paths, uint32_t code)
 {
-	const struct order_code *of = &paths->codes.items[code];
-	const struct profile *profile = paths->profile;
-	const uint32_t *runs;
+	struct order_cycles cycles;
+	int err;
 
-	for (size_t i = 0; i < profile->cycle_count; i++) {
-		const struct profile_cycle *row = &profile->cycles[i];
+	order_cycles_init(&cycles);
+	err = order_cycles_add(&cycles, &paths->codes.items[code], 1);
+	for (size_t i = 0; i < cycles.items.count && !err; i++) {
+		const struct order_cycle *path = &cycles.items.items[i];
 
-		if (row->process != of->process || row->level)
-			continue;
-		if (!sequence_path(&of->paths, row->number, &runs))
-			return order_path_blocks(of, row->number, NULL);
-		hot_add(paths, code, row->number, row->trips, row->repeats);
+		hot_add(paths, code, path->number, path->trips, path->repeats);
 	}
-	return 0;
+	order_cycles_deinit(&cycles);
+	return err;
 }
 
 static int rows_take(struct paths *paths, uint32_t code)

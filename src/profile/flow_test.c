@@ -14,7 +14,9 @@
 
 #include "base/err.h"
 #include "profile/coin.h"
+#include "profile/cyclepack.h"
 #include "profile/flow.h"
+#include "profile/runs.h"
 
 enum { STREAM = 100000, THREADS = 3, RUNS = 50, ROWS = 512 };
 
@@ -43,6 +45,14 @@ static void streams_make(void)
 		weights[i] = i % 7;
 }
 
+/* Something that a cycle holds. */
+struct held {
+	unsigned level;
+	uint64_t weight; /* of the cycle */
+	struct flow_symbol symbol;
+	bool last;
+};
+
 /* A profile in memory. */
 struct profile {
 	struct sequence_row rows[THREADS][ROWS];
@@ -50,6 +60,10 @@ struct profile {
 	struct sequence_definitions definitions[ROWS];
 	size_t definition_count;
 	uint64_t numbers[LAYER_LEVELS_MAX]; /* of cycles, so far */
+	struct map kept; /* hash of level and number of a cycle to its weight */
+	ARRAY(struct held) held;
+	struct cyclepack pack;
+	uint64_t pieces; /* hash */
 	uint64_t trips[LAYER_LEVELS_MAX];
 	uint64_t weight[LAYER_LEVELS_MAX];
 	struct flow_rare rare[LAYER_LEVELS_MAX];
@@ -89,9 +103,40 @@ static int cycle_store(void *context, const struct flow_cycle *cycle)
 	profile->trips[cycle->level] += cycle->trips;
 	profile->weight[cycle->level] += cycle->trips * cycle->weight;
 	assert_true(!cycle->symbols == !cycle->level);
-	for (uint32_t i = 0; cycle->symbols && i < cycle->length; i++)
+	*map_at(&profile->kept, hash64_pair(cycle->level, cycle->number), NULL) = cycle->weight;
+	for (uint32_t i = 0; cycle->symbols && i < cycle->length; i++) {
 		assert_true(cycle->symbols[i].number > 0 && cycle->symbols[i].trips > 0);
+		*array_push(&profile->held) = (struct held){ cycle->level, cycle->weight,
+							     cycle->symbols[i],
+							     i + 1 == cycle->length };
+	}
+	return cyclepack_add(&profile->pack, cycle);
+}
+
+static int piece_hash(void *context, const struct cyclepack_piece *piece)
+{
+	struct profile *profile = context;
+
+	profile->pieces = hash64_pair(profile->pieces, hash_bytes(piece->data, piece->size));
 	return 0;
+}
+
+/* What a kept cycle holds is kept as well, and makes its weight. */
+static void held_check(const struct profile *profile)
+{
+	uint64_t sum = 0;
+
+	array_each(&profile->held, held) {
+		const uint64_t *below =
+			map_find(&profile->kept, hash64_pair(held->level - 1, held->symbol.number));
+
+		assert_non_null(below);
+		sum += *below * held->symbol.trips;
+		if (!held->last)
+			continue;
+		assert_int_equal(sum, held->weight);
+		sum = 0;
+	}
 }
 
 static void profile_deinit(struct profile *profile)
@@ -101,6 +146,9 @@ static void profile_deinit(struct profile *profile)
 			free((void *)profile->rows[thread][i].data);
 	for (size_t i = 0; i < profile->definition_count; i++)
 		free((void *)profile->definitions[i].data);
+	map_deinit(&profile->kept);
+	array_deinit(&profile->held);
+	cyclepack_deinit(&profile->pack);
 	memset(profile, 0, sizeof(*profile));
 }
 
@@ -118,6 +166,7 @@ static int record(struct profile *profile, struct flow_space_options options, ui
 	options.context = profile;
 	coin_init(&coin, 1);
 	streams_make();
+	cyclepack_init(&profile->pack, piece_hash, profile);
 	assert_int_equal(flow_space_create(&options, &space), 0);
 	flow_weights_set(space, weights, RUNS);
 	for (size_t i = 0; i < THREADS; i++)
@@ -135,6 +184,7 @@ static int record(struct profile *profile, struct flow_space_options options, ui
 		flow_destroy(flows[i]);
 	}
 	assert_int_equal(flow_space_finish(space), err);
+	assert_int_equal(cyclepack_flush(&profile->pack), 0);
 	*ret_evicted = space->layers->levels[0].evicted + space->layers->levels[1].evicted;
 	memcpy(profile->rare, space->rare, sizeof(profile->rare));
 	flow_space_destroy(space);
@@ -208,6 +258,7 @@ static void totals_check(const struct profile *profile)
 		assert_int_equal(profile->weight[level] + profile->rare[level].weight,
 				 sums[SEQUENCE_INSTRUCTION]);
 	assert_int_equal(profile->rare[0].cycles, 0);
+	held_check(profile);
 	assert_true(profile->trips[1] > 0 && profile->rare[1].trips > 0);
 }
 
@@ -265,6 +316,7 @@ static void test_many_threads(void **state)
 	size_t most = 0;
 
 	streams_make();
+	cyclepack_init(&profile.pack, piece_hash, &profile);
 	assert_int_equal(flow_space_create(&options, &space), 0);
 	for (size_t i = 0; i < MANY; i++)
 		flows[i] = flow_create(space, (void *)(i % THREADS));
@@ -497,13 +549,58 @@ static void test_refused(void **state)
 	assert_int_equal(sequence_unit_parse("mile", &unit), -EINVAL);
 }
 
+static uint64_t runs_hash(void)
+{
+	struct run_blocks runs[RUNS];
+	struct coder coder;
+	uint64_t hash;
+
+	for (uint32_t i = 0; i < RUNS; i++)
+		runs[i] = (struct run_blocks){ streams[0] + i / 3, 1 + i % 3 };
+	coder_init(&coder, RUNS);
+	runs_encode(&coder, runs, RUNS);
+	hash = hash_bytes(coder.out.items, coder.out.count);
+	coder_deinit(&coder);
+	return hash;
+}
+
+/* Readers go by the number: if the same runs become other bytes, it is another format. */
+static void test_format_is_numbered(void **state)
+{
+	static const uint64_t expected[] = { 0x7e76c8d4088ab65b, 0xf2d7abfe428cb6ae,
+					     0x2a9937886a277300, 0xbf13930acda93e4 };
+	static struct profile profile;
+	uint64_t found[4] = {}, evicted;
+
+	assert_int_equal(
+		record(&profile, (struct flow_space_options){ .row_repeats = 700 }, &evicted), 0);
+	for (size_t i = 0; i < profile.row_count[2]; i++)
+		found[0] = hash64_pair(found[0], hash_bytes(profile.rows[2][i].data,
+							    profile.rows[2][i].size));
+	for (size_t i = 0; i < profile.definition_count; i++)
+		found[1] = hash64_pair(found[1], hash_bytes(profile.definitions[i].data,
+							    profile.definitions[i].size));
+	found[2] = profile.pieces;
+	found[3] = runs_hash();
+	profile_deinit(&profile);
+	if (FLOW_FORMAT != 2 || memcmp(found, expected, sizeof(found)) != 0)
+		fail_msg("bytes changed (%#lx, %#lx, %#lx, %#lx): raise FLOW_FORMAT, and put it "
+			 "and these here",
+			 found[0], found[1], found[2], found[3]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rebuild),	     cmocka_unit_test(test_little_memory),
-		cmocka_unit_test(test_many_threads), cmocka_unit_test(test_locate),
-		cmocka_unit_test(test_strata),	     cmocka_unit_test(test_error),
-		cmocka_unit_test(test_damage),	     cmocka_unit_test(test_paths_are_bounded),
+		cmocka_unit_test(test_rebuild),
+		cmocka_unit_test(test_little_memory),
+		cmocka_unit_test(test_many_threads),
+		cmocka_unit_test(test_locate),
+		cmocka_unit_test(test_strata),
+		cmocka_unit_test(test_format_is_numbered),
+		cmocka_unit_test(test_error),
+		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_paths_are_bounded),
 		cmocka_unit_test(test_refused),
 	};
 

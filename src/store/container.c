@@ -302,6 +302,25 @@ static int version_read(sqlite3 *db, const char *path, int *ret)
 	return 0;
 }
 
+/* Of version 3, samples are read; what was executed is not. */
+static int trace_first_check(sqlite3 *db, const char *path, int version)
+{
+	AUTO(sqlite3_finalize_auto) sqlite3_stmt *get = NULL;
+	int rc, err;
+
+	if (version != STORE_VERSION_TRACE_FIRST)
+		return 0;
+	if ((err = container_prepare(db, path, "select 1 from meta where key = 'tool'", &get)))
+		return err;
+	rc = sqlite3_step(get);
+	if (rc == SQLITE_ROW)
+		return err_set(-ENOTSUP,
+			       "%s: a trace made by another version of Assay (format %d, this one "
+			       "reads traces of format %d); record again",
+			       path, version, STORE_VERSION_TRACE);
+	return rc == SQLITE_DONE ? 0 : container_error(db, path, "read");
+}
+
 static int schema_check(sqlite3 *db, const char *path, int *ret_version)
 {
 	AUTO(container_close_auto) sqlite3 *reference = NULL;
@@ -320,10 +339,21 @@ static int schema_check(sqlite3 *db, const char *path, int *ret_version)
 		"select 1 from sqlite_schema where type = 'table' and name = ? and sql = ?", &find);
 	while (!err && sqlite3_step(ours) == SQLITE_ROW)
 		err = table_check(db, path, version, find, ours);
+	err = err ? err : trace_first_check(db, path, version);
 	if (!err)
 		*ret_version = version;
 	return err;
 }
+
+/* What version 3 had for executed code; trace_first_check() has seen that it is empty. */
+static const char trace_first_drop[] =
+	"drop view if exists executed_functions; drop view if exists executed_threads;"
+	"drop view if exists covered_files; drop table if exists block_part;"
+	"drop table if exists execution; drop table if exists block;"
+	"drop table if exists thread_runs; drop table if exists source_line;"
+	"drop table if exists run_table; drop table if exists run_parent;"
+	"drop table if exists path_table; drop table if exists flow;"
+	"drop table if exists cycle; drop table if exists layer; drop table if exists rare_cycle";
 
 /* What the file has of its own under one of the new names is not ours to replace: that is an error. */
 static int schema_raise(sqlite3 *db, const char *path, int version)
@@ -337,6 +367,8 @@ static int schema_raise(sqlite3 *db, const char *path, int version)
 	err = container_run(db, path, "begin immediate");
 	if (!err && version < STORE_VERSION_VALUES)
 		err = container_run(db, path, store_schema_values);
+	if (!err && version == STORE_VERSION_TRACE_FIRST)
+		err = container_run(db, path, trace_first_drop);
 	if (!err && version < STORE_VERSION_TRACE)
 		err = container_run(db, path, store_schema_trace);
 	return err ? err : container_run(db, path, stamp);

@@ -9,12 +9,17 @@
 
 #include "base/cleanup.h"
 
-/* src/store/schema.sql, and what came with versions 2 and 3: schema_values.sql, schema_trace.sql */
+/* src/store/schema.sql, and what came with versions 2 and 4: schema_values.sql, schema_trace.sql */
 extern const char store_schema[];
 extern const char store_schema_values[];
 extern const char store_schema_trace[];
 
-enum { STORE_VERSION_VALUES = 2, STORE_VERSION_TRACE = 3 };
+enum {
+	STORE_VERSION_VALUES = 2,
+	STORE_VERSION_TRACE_FIRST =
+		3, /* executed code in other tables, which nobody reads any more */
+	STORE_VERSION_TRACE = 4,
+};
 
 static inline void container_close(sqlite3 *db)
 {
@@ -40,7 +45,7 @@ int container_check_ours(const char *path, int fd);
 
 /*
  * Both refuse what container_check() refuses, and tables that are not those of the schema. An older profile is read as
- * the version that it is, and written as STORE_SCHEMA_VERSION: it gets what it lacks.
+ * the version that it is, and written as STORE_SCHEMA_VERSION: it gets what it lacks. -ENOTSUP: executed code of version 3.
  */
 int container_open_read(const char *path, sqlite3 **ret, int *ret_version);
 int container_open_write(const char *path, sqlite3 **ret);

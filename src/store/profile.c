@@ -459,7 +459,7 @@ void profile_destroy(struct profile *profile)
 	free(profile->run_parents);
 	free(profile->path_tables);
 	free(profile->flows);
-	free(profile->cycles);
+	free(profile->cycle_tables);
 	free(profile->layers);
 	free(profile->rare_cycles);
 	free(profile);

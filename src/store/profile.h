@@ -149,7 +149,7 @@ struct profile_source_line {
 	uint64_t count; /* executions; 0 never */
 };
 
-/* What runs or paths stand for; the bytes may be any: profile/runs.h and profile/sequence.h check them. */
+/* What runs or paths stand for; the bytes may be any: profile/runs.h, profile/sequence.h and profile/cyclepack.h check them. */
 struct profile_definitions {
 	uint32_t process;
 	uint64_t first, count;
@@ -173,13 +173,12 @@ struct profile_flow {
 	size_t size;
 };
 
-struct profile_cycle {
+/* Cycles of a process and level that were run often enough, numbered from first on. */
+struct profile_cycle_table {
 	uint32_t process;
 	unsigned level; /* 0 paths, 1 strata, 2 + n stratum layer n */
-	uint64_t number;
-	uint64_t trips, repeats, weight; /* trips * weight of all fit in an int64_t */
-	uint32_t length;
-	const uint8_t *symbols; /* NULL: of paths; any bytes, as above */
+	uint64_t first, count;
+	const uint8_t *data; /* any bytes, as above */
 	size_t size;
 };
 
@@ -253,8 +252,8 @@ struct profile {
 	size_t path_table_count;
 	struct profile_flow *flows; /* from 0; by thread, row */
 	size_t flow_count;
-	struct profile_cycle *cycles; /* from 0; by process, level, number */
-	size_t cycle_count;
+	struct profile_cycle_table *cycle_tables; /* from 0; by process, level, first */
+	size_t cycle_table_count;
 	struct profile_layer *layers; /* from 0; by thread, level */
 	size_t layer_count;
 	struct profile_rare_cycle *rare_cycles; /* from 0; by process, level */
@@ -266,7 +265,8 @@ struct profile {
 /*
  * Reads and checks a file; every index in the result is in range and stacks come after their
  * parents. Refuses, each with its own sentence: no such file, not SQLite, not an Assay profile,
- * written by a newer Assay, truncated or corrupt. A profile of version 1 has no values, one before version 3 nothing that was executed.
+ * written by a newer Assay, truncated or corrupt. A profile of version 1 has no values, one before version 4 nothing that was executed:
+ * what version 3 had is refused.
  * Of a profile of executed code, seen and kept count runs, otherwise samples.
  */
 int profile_load(const char *path, struct profile **ret);

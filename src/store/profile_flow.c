@@ -83,27 +83,18 @@ static void flow_read(struct reader *reader)
 	flow_order_check(reader, row);
 }
 
-static void cycle_read(struct reader *reader)
+static void cycle_table_read(struct reader *reader)
 {
 	struct profile *p = reader->profile;
-	struct profile_cycle *row = entry_at(p->cycles, p->cycle_count, p->cycle_count);
-	uint64_t instructions;
+	struct profile_cycle_table *row =
+		entry_at(p->cycle_tables, p->cycle_table_count, p->cycle_table_count);
 
 	row->process = reader_reference(reader, 0, p->processes, p->process_count, comm);
 	row->level = (unsigned)reader_number(reader, 1, LEVELS_MAX - 1);
-	row->number = reader_count(reader, 2);
-	row->trips = reader_count(reader, 3);
-	row->repeats = reader_count(reader, 4);
-	row->weight = reader_count(reader, 5);
-	row->length = reader_number32(reader, 6);
-	if (!reader_is_null(reader, 7))
-		row->symbols = reader_blob(reader, 7, DATA_MAX, &row->size);
-	reader_key_check(reader, (uint64_t)row->process << 8 | row->level, row->number);
-	if (__builtin_mul_overflow(row->trips, row->weight, &instructions))
-		reader_wrong(reader, "the counts are too large");
-	else
-		reader_sum(reader, 0, instructions);
-	reader_sum(reader, 1, row->trips);
+	row->first = reader_count(reader, 2);
+	row->count = reader_count(reader, 3);
+	row->data = reader_blob(reader, 4, DATA_MAX, &row->size);
+	reader_key_check(reader, (uint64_t)row->process << 8 | row->level, row->first);
 }
 
 static void layer_read(struct reader *reader)
@@ -148,8 +139,8 @@ static void rare_cycle_read(struct reader *reader)
 	  "select process, first, count, data from path_table order by process, first")            \
 	X(flow, "select thread, row, instructions, runs, paths, repeats, strata, stratum_start, "  \
 		"base, data from flow order by thread, row")                                       \
-	X(cycle, "select process, level, number, trips, repeats, weight, length, symbols "         \
-		 "from cycle not indexed order by process, level, number")                         \
+	X(cycle_table, "select process, level, first, count, data from cycle_table "               \
+		       "order by process, level, first")                                           \
 	X(layer, "select thread, level, symbols, cycles, repeats, cut, broken "                    \
 		 "from layer not indexed order by thread, level")                                  \
 	X(rare_cycle, "select process, level, cycles, trips, weight "                              \

@@ -91,15 +91,12 @@ static void order_write(struct store *store)
 	flow.instructions = 20;
 	store_flow_put(store, &flow);
 	for (unsigned level = 0; level < 2; level++)
-		store_cycle_put(store, &(struct store_cycle){ .process = process,
-							      .level = level,
-							      .number = 7,
-							      .trips = 2,
-							      .repeats = 1,
-							      .weight = 10,
-							      .length = 1,
-							      .symbols = level ? "\1\1" : NULL,
-							      .size = level ? 2 : 0 });
+		store_cycle_table_put(store, &(struct store_cycle_table){ .process = process,
+									  .level = level,
+									  .first = 7,
+									  .count = 2,
+									  .data = "cycles",
+									  .size = 6 });
 	store_layer_put(store, &(struct store_layer){ .thread = { 1 }, .symbols = 5, .cut = 1 });
 	store_rare_cycle_put(store, process, 1, 3, 4, 5);
 }
@@ -146,7 +143,7 @@ static void the_order_is_read_when_asked_for(void **state)
 	struct profile *p;
 
 	assert_int_equal(profile_load(path, &p), 0);
-	assert_int_equal(p->flow_count + p->cycle_count + p->path_table_count, 0);
+	assert_int_equal(p->flow_count + p->cycle_table_count + p->path_table_count, 0);
 	profile_destroy(p);
 	assert_int_equal(profile_load_flow(path, &p), 0);
 	assert_int_equal(p->run_table_count, 1);
@@ -158,9 +155,12 @@ static void the_order_is_read_when_asked_for(void **state)
 	assert_int_equal(p->flows[1].instructions, 20);
 	assert_int_equal(p->flows[1].stratum_start, 1);
 	assert_memory_equal(p->flows[0].data, "row", 3);
-	assert_int_equal(p->cycle_count, 2);
-	assert_null(p->cycles[0].symbols);
-	assert_int_equal(p->cycles[1].size, 2);
+	assert_int_equal(p->cycle_table_count, 2);
+	assert_int_equal(p->cycle_tables[1].level, 1);
+	assert_int_equal(p->cycle_tables[1].first, 7);
+	assert_int_equal(p->cycle_tables[1].count, 2);
+	assert_int_equal(p->cycle_tables[1].size, 6);
+	assert_memory_equal(p->cycle_tables[1].data, "cycles", 6);
 	assert_int_equal(p->layers[0].cut, 1);
 	assert_int_equal(p->rare_cycles[0].weight, 5);
 	profile_destroy(p);
@@ -193,9 +193,10 @@ static void wrong_rows_are_refused(void **state)
 		"update flow set stratum_start = 4 where row = 1",
 		"update flow set thread = 3",
 		"update flow set instructions = 9223372036854775807, runs = -1 where row = 1",
-		"update cycle set level = 64 where level = 1",
-		"update cycle set trips = 4611686018427387904 where level = 1",
-		"update cycle set process = 2",
+		"update cycle_table set level = 64 where level = 1",
+		"update cycle_table set first = -1 where level = 1",
+		"update cycle_table set count = -1 where level = 1",
+		"update cycle_table set process = 2",
 		"update layer set thread = 9",
 		"update layer set symbols = -1",
 		"update rare_cycle set level = -1",

@@ -458,8 +458,8 @@ static void profile_age(void)
 		"covered_files; "
 		"drop table block; drop table block_part; drop table execution; "
 		"drop table thread_runs; drop table source_line; drop table run_table; "
-		"drop table run_parent; drop table path_table; drop table flow; drop table cycle; "
-		"drop table layer; drop table rare_cycle; "
+		"drop table run_parent; drop table path_table; drop table flow; "
+		"drop table cycle_table; drop table layer; drop table rare_cycle; "
 		"drop view value_sites; drop table value; drop table value_item; drop table "
 		"value_name; drop table run_end; drop table run_loss; drop table parameter; "
 		"pragma user_version = 1");
@@ -515,11 +515,55 @@ static void older_profile_is_completed_as_a_new_one(void **state)
 	profile_destroy(p);
 	assert_int_equal(store_finish(store), 0);
 	store_destroy(store);
-	assert_answer("pragma user_version", "3");
+	assert_answer("pragma user_version", "4");
 	assert_answer("select count(*) from value_sites", "6");
 	p = load();
 	assert_true(p->finished && p->value_count == 6 && p->kept == 2);
 	profile_destroy(p);
+}
+
+/* Version 3 had another table in the place of cycle_table; that is told by its number alone. */
+static void version_3_make(void)
+{
+	sql_run("drop table cycle_table; create table cycle (process integer, trips integer); "
+		"pragma user_version = 3");
+}
+
+static void samples_of_version_3_are_read_and_completed(void **state)
+{
+	struct store *store = NULL;
+	struct profile *p;
+
+	profile_write();
+	version_3_make();
+	p = load();
+	assert_true(p->kept == 2 && p->value_count == 6);
+	profile_destroy(p);
+	sql_run("update meta set value = 0 where key = 'finished'");
+	assert_int_equal(store_reopen(path, &store), 0);
+	assert_int_equal(store_finish(store), 0);
+	store_destroy(store);
+	assert_answer("pragma user_version", "4");
+	assert_answer("select count(*) from sqlite_schema where name in ('cycle', 'cycle_table')",
+		      "1");
+	p = load();
+	assert_true(p->kept == 2 && p->value_count == 6);
+	profile_destroy(p);
+}
+
+static void a_trace_of_version_3_is_refused_for_what_it_is(void **state)
+{
+	struct store *store = NULL;
+	struct profile *p = NULL;
+
+	profile_write();
+	version_3_make();
+	sql_run("insert into meta values ('tool', 'paths'); "
+		"update meta set value = 0 where key = 'finished'");
+	assert_int_equal(profile_load(path, &p), -ENOTSUP);
+	assert_non_null(strstr(err_text(), "another version of Assay"));
+	assert_non_null(strstr(err_text(), "record again"));
+	assert_int_equal(store_reopen(path, &store), -ENOTSUP);
 }
 
 int main(void)
@@ -535,6 +579,8 @@ int main(void)
 		cmocka_unit_test_setup(older_profile_has_no_values, clean),
 		cmocka_unit_test_setup(tables_of_the_user_in_an_older_profile_do_not_matter, clean),
 		cmocka_unit_test_setup(older_profile_is_completed_as_a_new_one, clean),
+		cmocka_unit_test_setup(samples_of_version_3_are_read_and_completed, clean),
+		cmocka_unit_test_setup(a_trace_of_version_3_is_refused_for_what_it_is, clean),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_remove);

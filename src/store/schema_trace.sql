@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: BSD-2-Clause
 --
--- What version 3 of the format added to schema.sql and schema_values.sql: the code that a program executed under the engine. An
--- older profile is read as if these tables were empty, and gets them when it is completed. What schema.sql says about changes
--- holds here too.
+-- What version 4 of the format added to schema.sql and schema_values.sql: the code that a program executed under the engine. An
+-- older profile is read as if these tables were empty, and gets them when it is completed; in version 3 they were others, and a
+-- profile that has something in those is refused. What schema.sql says about changes holds here too.
 
 create table block (
 	id integer primary key,
@@ -78,17 +78,14 @@ create table flow (
 	primary key (thread, row)
 ) strict;
 
-create table cycle (
+create table cycle_table (
 	process integer not null references process,
 	level integer not null,
-	number integer not null,
-	trips integer not null,
-	repeats integer not null,
-	weight integer not null,
-	length integer not null,
-	symbols blob,
-	primary key (process, level, number)
-) strict, without rowid;
+	first integer not null,
+	count integer not null,
+	data blob not null,
+	primary key (process, level, first)
+) strict;
 
 create table layer (
 	thread integer not null references thread,

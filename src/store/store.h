@@ -16,7 +16,7 @@
 #include "base/cleanup.h"
 #include "base/ids.h"
 
-enum { STORE_SCHEMA_VERSION = 3, STORE_APPLICATION_ID = 0x41737379 /* "Assy" */ };
+enum { STORE_SCHEMA_VERSION = 4, STORE_APPLICATION_ID = 0x41737379 /* "Assy" */ };
 
 struct store;
 
@@ -252,18 +252,15 @@ struct store_flow {
 };
 int store_flow_put(struct store *store, const struct store_flow *row);
 
-/* A path, a stratum or a cycle of a stratum layer. */
-struct store_cycle {
+/* Paths, strata or cycles of a stratum layer: those numbered from first on that were kept, count of them. */
+struct store_cycle_table {
 	struct process_id process;
 	unsigned level;
-	uint64_t number;
-	uint64_t trips, repeats;
-	uint64_t weight; /* instructions of a trip */
-	uint64_t length;
-	const void *symbols; /* NULL: a path, whose definition tells */
+	uint64_t first, count;
+	const void *data;
 	size_t size;
 };
-int store_cycle_put(struct store *store, const struct store_cycle *row);
+int store_cycle_table_put(struct store *store, const struct store_cycle_table *row);
 
 struct store_layer {
 	struct thread_id thread;

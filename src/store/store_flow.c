@@ -36,12 +36,11 @@ int store_flow_put(struct store *store, const struct store_flow *row)
 				 row->data, row->size);
 }
 
-int store_cycle_put(struct store *store, const struct store_cycle *row)
+int store_cycle_table_put(struct store *store, const struct store_cycle_table *row)
 {
-	return store_bytes_write(store, STATEMENT_CYCLE_PUT, 7,
-				 (uint64_t[]){ row->process.v, row->level, row->number, row->trips,
-					       row->repeats, row->weight, row->length },
-				 row->symbols, row->size);
+	return store_bytes_write(store, STATEMENT_CYCLE_TABLE_PUT, 4,
+				 (uint64_t[]){ row->process.v, row->level, row->first, row->count },
+				 row->data, row->size);
 }
 
 int store_layer_put(struct store *store, const struct store_layer *row)

@@ -63,7 +63,7 @@ enum {
 	X(RUN_PARENT_PUT, "insert or replace into run_parent values (?, ?, ?)")                    \
 	X(PATH_TABLE_PUT, "insert or replace into path_table values (?, ?, ?, ?)")                 \
 	X(FLOW_PUT, "insert or replace into flow values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)")           \
-	X(CYCLE_PUT, "insert or replace into cycle values (?, ?, ?, ?, ?, ?, ?, ?)")               \
+	X(CYCLE_TABLE_PUT, "insert or replace into cycle_table values (?, ?, ?, ?, ?)")            \
 	X(LAYER_PUT, "insert or replace into layer values (?, ?, ?, ?, ?, ?, ?)")                  \
 	X(RARE_CYCLE_PUT, "insert or replace into rare_cycle values (?, ?, ?, ?, ?)")              \
 	X(SOURCE_LINE_PUT, "insert or replace into source_line values (?, ?, ?, ?)")               \

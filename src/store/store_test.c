@@ -349,7 +349,7 @@ static void sqlite_finds_nothing_wrong(void **state)
 	assert_answer("pragma integrity_check", "ok");
 	assert_answer("select count(*) from pragma_foreign_key_check", "0");
 	assert_answer("pragma application_id", "1098085241");
-	assert_answer("pragma user_version", "3");
+	assert_answer("pragma user_version", "4");
 	assert_answer("pragma journal_mode", "delete");
 }
 

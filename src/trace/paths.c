@@ -8,6 +8,7 @@
 #include <errno.h>
 
 #include "base/err.h"
+#include "profile/cyclepack.h"
 #include "profile/flow.h"
 #include "profile/runs.h"
 
@@ -15,7 +16,6 @@ enum {
 	RUN_ROW = 1 << 14, /* runs whose meaning is in one row */
 	LEVELS_BELOW = 2, /* paths and strata */
 	LAYERS = 2,
-	VARINT_MAX = 10,
 };
 
 struct paths {
@@ -30,6 +30,7 @@ struct paths_process {
 	struct process_id id;
 	struct flow_space *space; /* NULL: it could not be made */
 	ARRAY(uint32_t) weights; /* instructions by run */
+	struct cyclepack cycles; /* on their way to the store */
 };
 
 struct paths_thread {
@@ -115,39 +116,26 @@ static int definitions_store(void *context, const struct sequence_definitions *d
 	return store_path_table_put(process->paths->store, &out);
 }
 
-static size_t varint_put(uint8_t *to, uint64_t value)
-{
-	size_t size = 0;
-
-	for (; value >= 0x80; value >>= 7)
-		to[size++] = (uint8_t)(value | 0x80);
-	to[size++] = (uint8_t)value;
-	return size;
-}
-
-static int cycle_store(void *context, const struct flow_cycle *cycle)
+static int cycles_store(void *context, const struct cyclepack_piece *piece)
 {
 	struct paths_process *process = context;
-	uint8_t *bytes = cycle->symbols ? mem_alloc(cycle->length * 2 * VARINT_MAX) : NULL;
-	struct store_cycle out = {
+	const struct store_cycle_table out = {
 		.process = process->id,
-		.level = cycle->level,
-		.number = cycle->number,
-		.trips = cycle->trips,
-		.repeats = cycle->repeats,
-		.weight = cycle->weight,
-		.length = cycle->length,
-		.symbols = bytes,
+		.level = piece->level,
+		.first = piece->first,
+		.count = piece->count,
+		.data = piece->data,
+		.size = piece->size,
 	};
-	int err;
 
-	for (uint32_t i = 0; bytes && i < cycle->length; i++) {
-		out.size += varint_put(bytes + out.size, cycle->symbols[i].number);
-		out.size += varint_put(bytes + out.size, cycle->symbols[i].trips);
-	}
-	err = store_cycle_put(process->paths->store, &out);
-	free(bytes);
-	return err;
+	return store_cycle_table_put(process->paths->store, &out);
+}
+
+static int cycle_pack(void *context, const struct flow_cycle *cycle)
+{
+	struct paths_process *process = context;
+
+	return cyclepack_add(&process->cycles, cycle);
 }
 
 static void counts_add(void *context, struct flow *flow, const uint32_t *runs, size_t count,
@@ -176,9 +164,10 @@ struct paths_process *paths_process_create(struct paths *paths, struct process_i
 	process->id = id;
 	options.row = row_store;
 	options.definitions = definitions_store;
-	options.cycle = cycle_store;
+	options.cycle = cycle_pack;
 	options.counted = counts_add;
 	options.context = process;
+	cyclepack_init(&process->cycles, cycles_store, process);
 	paths_fail(paths, flow_space_create(&options, &process->space));
 	return process;
 }
@@ -286,6 +275,8 @@ void paths_process_finish(struct paths_process *process, const struct runtable *
 	struct paths *paths = process->paths;
 	int err = process->space ? flow_space_finish(process->space) : 0;
 
+	if (!err)
+		err = cyclepack_flush(&process->cycles);
 	if (!err && process->space)
 		err = rare_store(process);
 	if (!err && runs)
@@ -294,6 +285,7 @@ void paths_process_finish(struct paths_process *process, const struct runtable *
 		err = store_run_parent_put(paths->store, process->id, parent, runs->inherited);
 	paths_fail(paths, err);
 	flow_space_destroy(process->space);
+	cyclepack_deinit(&process->cycles);
 	array_deinit(&process->weights);
 	free(process);
 }

@@ -16,7 +16,7 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "ingest/symbolise.h"
-#include "profile/layer.h"
+#include "profile/flow.h"
 #include "trace/book.h"
 #include "trace/parts.h"
 #include "trace/raw.h"
@@ -70,6 +70,8 @@ static int meta_store(struct store *store, const struct session_options *options
 		err = store_meta_set_u64(store, "max_cycle",
 					 options->paths->max_cycle ? options->paths->max_cycle
 								   : LAYER_MAX_CYCLE);
+	if (!err && options->paths)
+		err = store_meta_set_u64(store, "order_format", FLOW_FORMAT);
 	strbuf_deinit(&command);
 	return err ? err : store_commit(store);
 }

@@ -16,7 +16,7 @@
 
 #include <sqlite3.h>
 
-#include "analyse/order.h"
+#include "analyse/order_cycles.h"
 #include "base/mem.h"
 #include "profile/flow.h"
 #include "store/profile.h"
@@ -106,14 +106,21 @@ static int paths_put(void *context, const struct sequence_definitions *row)
 									  .size = row->size });
 }
 
+static int cycles_put(void *context, const struct cyclepack_piece *piece)
+{
+	return store_cycle_table_put(context, &(struct store_cycle_table){ .process.v = 2,
+									   .level = piece->level,
+									   .first = piece->first,
+									   .count = piece->count,
+									   .data = piece->data,
+									   .size = piece->size });
+}
+
+static struct cyclepack pack;
+
 static int cycle_put(void *context, const struct flow_cycle *cycle)
 {
-	return store_cycle_put(context, &(struct store_cycle){ .process.v = 2,
-							       .level = cycle->level,
-							       .number = cycle->number,
-							       .trips = cycle->trips,
-							       .weight = cycle->weight,
-							       .length = cycle->length });
+	return cyclepack_add(&pack, cycle);
 }
 
 /* Runs are one, two and three blocks. */
@@ -146,6 +153,7 @@ static void order_put(struct store *store)
 	struct flow *flow;
 
 	order_runs_put(store);
+	cyclepack_init(&pack, cycles_put, store);
 	must(flow_space_create(&(struct flow_space_options){ .row = row_put,
 							     .definitions = paths_put,
 							     .cycle = cycle_put,
@@ -160,7 +168,8 @@ static void order_put(struct store *store)
 	}
 	must(flow_push(flow, runs, STEPS) == 0 && flow_finish(flow) == 0);
 	flow_destroy(flow);
-	must(flow_space_finish(space) == 0);
+	must(flow_space_finish(space) == 0 && cyclepack_flush(&pack) == 0);
+	cyclepack_deinit(&pack);
 	flow_space_destroy(space);
 	store_layer_put(store, &(struct store_layer){ .thread.v = 1, .symbols = STEPS });
 	store_rare_cycle_put(store, (struct process_id){ 2 }, 1, 1, 1, 1);
@@ -313,6 +322,23 @@ static int repeats_check(void *context, const struct profile_flow *row,
 	return 0;
 }
 
+static void cycles_check(const struct order_code *code)
+{
+	struct order_cycles cycles;
+
+	order_cycles_init(&cycles);
+	if (order_cycles_add(&cycles, code, LAYER_LEVELS_MAX) == 0)
+		array_each(&cycles.items, cycle) {
+			const struct flow_symbol *symbols = order_cycle_symbols(&cycles, cycle);
+
+			must(cycle->length && cycle->repeats <= cycle->trips);
+			for (uint32_t i = 0; symbols && i < cycle->length; i++)
+				must(order_cycle_find(&cycles, cycle->process, cycle->level - 1,
+						      symbols[i].number) != NULL);
+		}
+	order_cycles_deinit(&cycles);
+}
+
 /* What can be decoded refers to what there is. */
 static void order_check_all(const struct profile *p)
 {
@@ -323,6 +349,8 @@ static void order_check_all(const struct profile *p)
 		for (uint32_t thread = 1; thread < p->thread_count && !err; thread++)
 			if (p->threads[thread].process == process)
 				order_walk(&code, thread, repeats_check, &code);
+		if (!err)
+			cycles_check(&code);
 		order_code_deinit(&code);
 	}
 }

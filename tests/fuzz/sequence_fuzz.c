@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Any bytes as a row or as definitions of paths: what can be read makes sense by itself. */
+/* Any bytes as a row, as definitions of paths or as cycles: what can be read makes sense by itself. */
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "profile/cyclepack.h"
 #include "profile/sequence.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -52,12 +53,34 @@ static void definitions_try(const uint8_t *data, size_t size)
 	sequence_paths_deinit(&paths);
 }
 
+static void cycles_try(const uint8_t *data, size_t size)
+{
+	struct cyclepack_piece piece = { .level = data[0] & 1,
+					 .first = BASE,
+					 .count = DEFINED,
+					 .data = data + 1,
+					 .size = size - 1 };
+	struct cyclepack_reader reader;
+
+	cyclepack_reader_init(&reader);
+	if (!cyclepack_read(&reader, &piece)) {
+		array_each(&reader.cycles, cycle)
+			must(cycle->number >= BASE && cycle->repeats <= cycle->trips &&
+			     cycle->symbols + cycle->length <= reader.symbols.count);
+		array_each(&reader.symbols, symbol)
+			must(symbol->number && symbol->trips);
+	}
+	cyclepack_reader_deinit(&reader);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	if (!size)
 		return 0;
 	if (data[0] & 1)
 		row_try(data + 1, size - 1);
+	else if (data[0] & 2 && size > 1)
+		cycles_try(data + 1, size - 1);
 	else
 		definitions_try(data + 1, size - 1);
 	return 0;

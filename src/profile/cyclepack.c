@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Packs cycles (profile/coder.h).
+ *
+ * Strata that came again are much like each other, so that they are written as rows and definitions are: the different symbols of a
+ * piece, pairs of a cycle of the level below and its trips, are named 1, 2, ... in order of appearance. A piece is the names of one
+ * cycle after the other, each cycle ended by a 0, then for each name the pair: the cycle's number, as the distance above the
+ * greatest before or, after a 0, below it; and the trips. Then, for each cycle, how far its number is beyond the next one, how often it
+ * was run, and how many of these runs followed another at once. Pieces of paths have only the last.
+ *
+ * Invariants
+ *  1. A piece has cycles of one level, in the order of their numbers.
+ *  2. Writing needs memory for one piece, its coder only while it is written.
+ *  3. What is read takes no more than words_limit() words, whatever the bytes say.
+ */
+#include "profile/cyclepack.h"
+
+#include <errno.h>
+
+#include "base/err.h"
+
+/* Of numbers. The first kind is the coder's own. What a pair has and what a cycle has share models: each soon adapts. */
+enum { NUMBER_CYCLE = 1, NUMBER_TRIPS = 2, NUMBER_AGAIN = 3 };
+enum { GUESS = 8 }; /* symbols of a cycle */
+
+/* Symbols that the coder is made for: the same in writing and reading. */
+static size_t coder_size(const struct cyclepack_piece *piece)
+{
+	return piece->level ? piece->count * GUESS : 0;
+}
+
+void cyclepack_init(struct cyclepack *pack,
+		    int (*put)(void *context, const struct cyclepack_piece *piece), void *context)
+{
+	*pack = (struct cyclepack){ .put = put, .context = context };
+}
+
+void cyclepack_deinit(struct cyclepack *pack)
+{
+	array_deinit(&pack->cycles);
+	array_deinit(&pack->names);
+	array_deinit(&pack->symbols);
+	map_deinit(&pack->by_symbol);
+}
+
+/* Two symbols of one hash are told apart: the second is under the next free one. */
+static uint32_t symbol_name(struct cyclepack *pack, const struct flow_symbol *symbol)
+{
+	for (uint64_t hash = hash64_pair(symbol->number, symbol->trips);; hash++) {
+		bool fresh;
+		uint64_t *name = map_at(&pack->by_symbol, hash, &fresh);
+
+		if (fresh) {
+			*array_push(&pack->symbols) = *symbol;
+			*name = pack->symbols.count;
+			return (uint32_t)*name;
+		}
+		if (pack->symbols.items[*name - 1].number == symbol->number &&
+		    pack->symbols.items[*name - 1].trips == symbol->trips)
+			return (uint32_t)*name;
+	}
+}
+
+static void symbols_put(struct coder *coder, const struct cyclepack *pack)
+{
+	uint64_t greatest = 0;
+
+	array_each(&pack->symbols, symbol) {
+		bool above = symbol->number > greatest;
+
+		coder_put_number(coder, NUMBER_CYCLE, above ? symbol->number - greatest : 0);
+		if (!above)
+			coder_put_number(coder, NUMBER_CYCLE, greatest - symbol->number);
+		coder_put_number(coder, NUMBER_TRIPS, symbol->trips - 1);
+		greatest = above ? symbol->number : greatest;
+	}
+}
+
+static void cycles_put(struct coder *coder, const struct cyclepack *pack)
+{
+	uint64_t next = pack->cycles.items[0].number;
+
+	array_each(&pack->cycles, cycle) {
+		coder_put_number(coder, NUMBER_CYCLE, cycle->number - next);
+		coder_put_number(coder, NUMBER_TRIPS, cycle->trips);
+		coder_put_number(coder, NUMBER_AGAIN, cycle->trips - cycle->repeats);
+		next = cycle->number + 1;
+	}
+}
+
+static int piece_put(struct cyclepack *pack)
+{
+	struct cyclepack_piece piece = { .level = pack->level,
+					 .first = pack->cycles.items[0].number,
+					 .count = pack->cycles.count };
+	struct coder coder;
+	int err;
+
+	coder_init(&coder, coder_size(&piece));
+	coder_write(&coder);
+	coder_put_all(&coder, pack->names.items, pack->names.count);
+	symbols_put(&coder, pack);
+	cycles_put(&coder, pack);
+	coder_end(&coder);
+	piece.data = coder.out.items;
+	piece.size = coder.out.count;
+	err = pack->put(pack->context, &piece);
+	coder_deinit(&coder);
+	return err;
+}
+
+int cyclepack_flush(struct cyclepack *pack)
+{
+	int err = pack->cycles.count ? piece_put(pack) : 0;
+
+	pack->cycles.count = pack->names.count = pack->symbols.count = 0;
+	map_clear(&pack->by_symbol);
+	return err;
+}
+
+int cyclepack_add(struct cyclepack *pack, const struct flow_cycle *cycle)
+{
+	bool full = pack->cycles.count == CYCLEPACK_CYCLES ||
+		    pack->names.count >= CYCLEPACK_SYMBOLS;
+	int err = full || cycle->level != pack->level ? cyclepack_flush(pack) : 0;
+
+	if (err)
+		return err;
+	pack->level = cycle->level;
+	*array_push(&pack->cycles) = (struct cyclepack_cycle){ .number = cycle->number,
+							       .trips = cycle->trips,
+							       .repeats = cycle->repeats };
+	if (!cycle->level)
+		return 0;
+	for (uint32_t i = 0; i < cycle->length; i++) {
+		uint32_t name = symbol_name(pack, &cycle->symbols[i]);
+
+		*array_push(&pack->names) = name;
+	}
+	*array_push(&pack->names) = 0;
+	return 0;
+}
+
+/* --- Reading ------------------------------------------------------------------------------------------ */
+
+void cyclepack_reader_init(struct cyclepack_reader *reader)
+{
+	*reader = (struct cyclepack_reader){ .room = CYCLEPACK_ROOM };
+	coder_init(&reader->coder, 0);
+}
+
+void cyclepack_reader_deinit(struct cyclepack_reader *reader)
+{
+	coder_deinit(&reader->coder);
+	array_deinit(&reader->cycles);
+	array_deinit(&reader->symbols);
+	array_deinit(&reader->named);
+}
+
+static uint64_t words_used(const struct cyclepack_reader *reader)
+{
+	return reader->cycles.count * (sizeof(*reader->cycles.items) / 4) +
+	       (reader->symbols.count + reader->named.count) * (sizeof(*reader->symbols.items) / 4);
+}
+
+static uint64_t words_limit(const struct cyclepack_reader *reader)
+{
+	uint64_t expanded = reader->bytes * CYCLEPACK_EXPANSION;
+
+	return expanded > reader->room ? expanded : reader->room;
+}
+
+static int damaged(const char *what)
+{
+	return err_set(-EBADMSG, "%s: the profile is damaged", what);
+}
+
+/* The names of one cycle, in its symbols' numbers for now; *named: how many different ones there are so far. */
+static int names_get(struct cyclepack_reader *reader, uint32_t *named)
+{
+	struct cyclepack_cycle *cycle = &reader->cycles.items[reader->cycles.count - 1];
+
+	for (;;) {
+		uint32_t name;
+		int err = coder_get(&reader->coder, &name);
+
+		if (err)
+			return err;
+		if (!name)
+			return cycle->length ? 0 : damaged("a cycle holds nothing");
+		if (name > *named + 1 || cycle->length == LAYER_MAX_CYCLE_MAX)
+			return damaged("a cycle is too long, or uses a name before it is given");
+		*named = name > *named ? name : *named;
+		*array_push(&reader->symbols) = (struct flow_symbol){ .number = name };
+		cycle->length++;
+		if (words_used(reader) > words_limit(reader))
+			return damaged("cycles are more than any program has");
+	}
+}
+
+static int symbol_get(struct coder *coder, uint64_t *greatest, struct flow_symbol *ret)
+{
+	uint64_t above, below = 0, trips;
+	int err = coder_get_number(coder, NUMBER_CYCLE, &above);
+
+	if (!err && !above)
+		err = coder_get_number(coder, NUMBER_CYCLE, &below);
+	err = err ? err : coder_get_number(coder, NUMBER_TRIPS, &trips);
+	if (err)
+		return err;
+	if (above > INT64_MAX - *greatest || below >= *greatest + above || trips >= INT64_MAX)
+		return damaged("a cycle holds what cannot be");
+	*greatest += above;
+	*ret = (struct flow_symbol){ .number = *greatest - below, .trips = trips + 1 };
+	return 0;
+}
+
+/* Puts what they are in the place of names, from a symbol on. */
+static int symbols_get(struct cyclepack_reader *reader, size_t from, uint32_t named)
+{
+	uint64_t greatest = 0;
+	int err = 0;
+
+	reader->named.count = 0;
+	for (uint32_t i = 0; i < named && !err; i++)
+		err = symbol_get(&reader->coder, &greatest, array_push(&reader->named));
+	for (size_t i = from; i < reader->symbols.count && !err; i++)
+		reader->symbols.items[i] = reader->named.items[reader->symbols.items[i].number - 1];
+	return err;
+}
+
+static int cycle_get(struct coder *coder, uint64_t *next, struct cyclepack_cycle *ret)
+{
+	uint64_t gap, again;
+	int err = coder_get_number(coder, NUMBER_CYCLE, &gap);
+
+	err = err ? err : coder_get_number(coder, NUMBER_TRIPS, &ret->trips);
+	err = err ? err : coder_get_number(coder, NUMBER_AGAIN, &again);
+	if (err)
+		return err;
+	if (*next >= INT64_MAX || gap >= INT64_MAX - *next || ret->trips > INT64_MAX ||
+	    again > ret->trips)
+		return damaged("a cycle has counts that cannot be");
+	ret->number = *next + gap;
+	ret->repeats = ret->trips - again;
+	*next = ret->number + 1;
+	return 0;
+}
+
+static int piece_read(struct cyclepack_reader *reader, const struct cyclepack_piece *piece)
+{
+	size_t cycles = reader->cycles.count, symbols = reader->symbols.count;
+	uint64_t next = piece->first;
+	uint32_t named = 0;
+	int err = 0;
+
+	for (uint64_t i = 0; i < piece->count && !err; i++) {
+		*array_push(&reader->cycles) =
+			(struct cyclepack_cycle){ .symbols = reader->symbols.count };
+		err = piece->level ? names_get(reader, &named) : 0;
+		if (!err && words_used(reader) > words_limit(reader))
+			err = damaged("cycles are more than any program has");
+	}
+	err = err ? err : symbols_get(reader, symbols, named);
+	for (size_t i = cycles; i < reader->cycles.count && !err; i++)
+		err = cycle_get(&reader->coder, &next, &reader->cycles.items[i]);
+	if (!err && reader->cycles.items[cycles].number != piece->first)
+		err = damaged("cycles begin with another than they should");
+	return err;
+}
+
+int cyclepack_read(struct cyclepack_reader *reader, const struct cyclepack_piece *piece)
+{
+	int err;
+
+	if (!piece->count || piece->count > CYCLEPACK_CYCLES || !piece->first)
+		return damaged("so many cycles are never written at once");
+	coder_forget(&reader->coder, coder_size(piece));
+	coder_read(&reader->coder, piece->data, piece->size);
+	reader->bytes += piece->size;
+	err = piece_read(reader, piece);
+	return err ? err_wrap(err, "cycles %llu and following of level %u",
+			      (unsigned long long)piece->first, piece->level)
+		   : 0;
+}
