@@ -387,7 +387,7 @@ static size_t run_tables_size(const struct stream *stream)
 		*array_push(&runs) =
 			(struct run_blocks){ stream->pieces.items + blocks->first, blocks->count };
 	}
-	coder_init(&coder, CHUNK);
+	coder_init(&coder, RUNS_EXPECTED);
 	for (size_t at = 0; at < runs.count; at += CHUNK) {
 		runs_encode(&coder, runs.items + at,
 			    runs.count - at < CHUNK ? runs.count - at : CHUNK);

@@ -30,7 +30,7 @@ static struct profile_block blocks[] = {
 	{}, { 1, 8, 3, 0, 1 }, { 2, 8, 4, 1, 1 }, { 3, 30, 10, 2, 1 }
 };
 static struct profile_block_part parts[] = { { 1, 3 }, { 2, 4 }, { 3, 10 } };
-#define FORMAT_TEXT "2" /* FLOW_FORMAT */
+#define FORMAT_TEXT "3" /* FLOW_FORMAT */
 static struct profile_named_count meta[] = { { .name = "tool", .text = "paths" },
 					     { .name = "order_format", .text = FORMAT_TEXT } };
 
@@ -140,7 +140,7 @@ static void runs_take(struct recording *recording)
 {
 	struct coder coder;
 
-	coder_init(&coder, RUNS);
+	coder_init(&coder, RUNS_EXPECTED);
 	runs_encode(&coder, run_blocks, RUNS);
 	*array_push(&recording->run_tables) = (struct profile_definitions){
 		.process = 1,

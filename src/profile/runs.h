@@ -12,7 +12,9 @@ struct run_blocks {
 	uint32_t count; /* 0: not known */
 };
 
-/* Rows are independent of each other. The bytes are in coder->out. */
+enum { RUNS_EXPECTED = 1 << 16 }; /* what the coder is made for: coder_init() */
+
+/* The next row of a process, always with the same coder, which is new for each process. The bytes are in coder->out. */
 void runs_encode(struct coder *coder, const struct run_blocks *runs, size_t count);
 
 /* The runs of a process and their blocks; from any source. */

@@ -46,7 +46,7 @@ static void what_was_encoded_comes_back(void **state)
 	struct runs runs;
 
 	make();
-	coder_init(&coder, RUNS);
+	coder_init(&coder, RUNS_EXPECTED);
 	runs_init(&runs);
 	row_add(&coder, &runs, 1, 5000);
 	row_add(&coder, &runs, 5001, RUNS - 5000);
@@ -70,13 +70,14 @@ static void children_inherit(void **state)
 	const uint32_t *found;
 
 	make();
-	coder_init(&coder, RUNS);
+	coder_init(&coder, RUNS_EXPECTED);
 	runs_init(&parent);
 	runs_init(&child);
 	row_add(&coder, &parent, 1, 50);
 	assert_int_equal(runs_inherit(&child, &parent, 31), 0);
 	assert_int_equal(runs_limit(&child), 31);
 	assert_int_equal(runs_at(&child, 31, &found), 0);
+	coder_forget(&coder, RUNS_EXPECTED);
 	row_add(&coder, &child, 31, 2);
 	assert_int_equal(runs_at(&child, 30, &found), made[29].count);
 	assert_int_equal(runs_at(&child, 32, &found), made[31].count);
@@ -98,11 +99,28 @@ static void garbage_is_refused(void **state)
 	runs_deinit(&runs);
 }
 
+/* The usual run, one block more than the last, takes a few bits if the block is new, and so does the beginning of a fragment. */
+static void fragments_are_small(void **state)
+{
+	struct coder coder;
+
+	make();
+	for (size_t i = 0; i < RUNS; i++) {
+		blocks[i] = (uint32_t)i + 1;
+		made[i].count = (uint32_t)(i % FRAGMENT) + 1;
+	}
+	coder_init(&coder, RUNS_EXPECTED);
+	runs_encode(&coder, made, RUNS);
+	assert_in_range(coder.out.count, 1, RUNS / 4);
+	coder_deinit(&coder);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_was_encoded_comes_back),
 		cmocka_unit_test(children_inherit),
+		cmocka_unit_test(fragments_are_small),
 		cmocka_unit_test(garbage_is_refused),
 	};
 

@@ -245,7 +245,7 @@ static int runs_store(struct paths_process *process, const struct runtable *runs
 	uint32_t limit = runtable_limit(runs), first = runs->inherited ? runs->inherited : 1;
 	int err = 0;
 
-	coder_init(&row.coder, RUN_ROW);
+	coder_init(&row.coder, RUNS_EXPECTED);
 	for (uint32_t at = first; at < limit && !err; at += RUN_ROW)
 		err = run_row_store(process, &row, runs, at,
 				    limit - at < RUN_ROW ? limit : at + RUN_ROW);

@@ -134,7 +134,7 @@ static void order_runs_put(struct store *store)
 		store_block_put(store, &(struct store_block){ i + 1, { i + 1 }, 4, 1 });
 		runs[i] = (struct run_blocks){ blocks, i + 1 };
 	}
-	coder_init(&coder, RUNS);
+	coder_init(&coder, RUNS_EXPECTED);
 	runs_encode(&coder, runs, RUNS);
 	store_run_table_put(store, &(struct store_definitions){ .process.v = 2,
 								.first = 1,
