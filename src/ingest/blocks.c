@@ -16,7 +16,6 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/map.h"
 #include "base/mem.h"
 #include "isa/lift.h"
 
@@ -27,12 +26,13 @@ enum {
 	BUDGET_NS =
 		200 * NS_PER_MS, /* that may be saved up: code is cold when a recording begins */
 	READ_MAX = UOP_CODE_MAX + 16, /* bytes that a block can need */
+	WINDOWS = 4,
+	WINDOW_SIZE = 1024, /* a power of two */
 };
 
 struct blocks {
 	struct sampler *sampler;
 	struct loadmap *loadmap;
-	struct map by_key; /* hash of the key of an instruction to serial; the newest translation */
 	ARRAY(struct translation *) all; /* serial - first_serial */
 	uint64_t budget_at; /* when budget_left was right */
 	uint64_t budget_left;
@@ -40,8 +40,17 @@ struct blocks {
 	uint32_t kept_from; /* serials below are of the time before the maps were emptied */
 };
 
+/* Code that was read: what follows a block mostly lies close to it. */
+struct code_window {
+	uint64_t start;
+	size_t size; /* 0: nothing */
+	uint8_t code[WINDOW_SIZE];
+};
+
 /* Where code comes from. */
 struct source {
+	struct code_window windows[WINDOWS];
+	unsigned next_window; /* the oldest */
 	struct sampler *sampler; /* reads the kernel's */
 	const struct run_wanted *wanted;
 	int fd; /* -1: only the bytes of the request */
@@ -116,7 +125,6 @@ void blocks_destroy(struct blocks *blocks)
 	array_each(&blocks->all, translation)
 		translation_destroy(*translation);
 	array_deinit(&blocks->all);
-	map_deinit(&blocks->by_key);
 	free(blocks);
 }
 
@@ -127,32 +135,10 @@ struct translation *blocks_get(const struct blocks *blocks, uint32_t serial)
 	return blocks->all.items[serial - blocks->first_serial];
 }
 
-static uint64_t key_hash(const struct block_key *key)
-{
-	return hash64_pair(key->module, key->address);
-}
-
+/* The kernel knows a block by each of its instructions. */
 static struct translation *find(const struct blocks *blocks, const struct block_key *key)
 {
-	const uint64_t *serial = map_find(&blocks->by_key, key_hash(key));
-	struct translation *found = serial ? blocks_get(blocks, (uint32_t)*serial) : NULL;
-
-	if (!found || key->address - found->key.address > found->block.length ||
-	    found->key.module != key->module)
-		return NULL;
-	return found;
-}
-
-/* The kernel knows the block by each of its instructions. */
-static void index_add(struct blocks *blocks, const struct translation *translation)
-{
-	const struct uop_block *block = &translation->block;
-	struct block_key key = translation->key;
-
-	for (unsigned i = 0; i < block->count; i++) {
-		key.address = translation->key.address + block->uops[i].at;
-		*map_at(&blocks->by_key, key_hash(&key), NULL) = translation->serial;
-	}
+	return blocks_get(blocks, sampler_find_block(blocks->sampler, key));
 }
 
 /* --- Translating --------------------------------------------------------------------------------- */
@@ -172,7 +158,6 @@ static void start_over(struct blocks *blocks)
 		(*translation)->follower = NULL; /* it may be one that was dropped */
 	blocks->first_serial = blocks->kept_from;
 	blocks->kept_from = blocks->first_serial + (uint32_t)blocks->all.count;
-	map_clear(&blocks->by_key);
 	sampler_forget_blocks(blocks->sampler);
 }
 
@@ -180,7 +165,6 @@ static int publish(struct blocks *blocks, const struct block_key *key,
 		   const struct uop_block *block)
 {
 	uint32_t serial = blocks->first_serial + (uint32_t)blocks->all.count;
-	struct translation *translation;
 	int err = sampler_publish_block(blocks->sampler, key, block, serial);
 
 	if (err == -ENOSPC) {
@@ -189,9 +173,7 @@ static int publish(struct blocks *blocks, const struct block_key *key,
 	}
 	if (err)
 		return err;
-	translation = translation_create(key, serial, block);
-	*array_push(&blocks->all) = translation;
-	index_add(blocks, translation);
+	*array_push(&blocks->all) = translation_create(key, serial, block);
 	return 0;
 }
 
@@ -201,12 +183,40 @@ static bool is_all(const struct source *source)
 	return source->fd < 0 && source->wanted->key.module != RUN_MODULE_KERNEL;
 }
 
+static size_t code_read(const struct source *source, uint64_t address, void *ret, size_t size)
+{
+	ssize_t got;
+
+	if (source->wanted->key.module == RUN_MODULE_KERNEL)
+		return sampler_kernel_text(source->sampler, address, ret, size);
+	if (source->fd < 0 || address < source->start || address >= source->end)
+		return 0;
+	got = pread(source->fd, ret, size, (off_t)(address - source->start + source->offset));
+	return got > 0 ? (size_t)got : 0;
+}
+
+/* The window that has what a block at the address can need; NULL: there is not so much. */
+static const struct code_window *window_at(struct source *source, uint64_t address)
+{
+	struct code_window *window;
+
+	for (size_t i = 0; i < WINDOWS; i++) {
+		window = &source->windows[i];
+		if (address - window->start < window->size &&
+		    window->size - (address - window->start) >= READ_MAX)
+			return window;
+	}
+	window = &source->windows[source->next_window++ % WINDOWS];
+	window->start = address & ~(WINDOW_SIZE / 2 - 1ull);
+	window->size = code_read(source, window->start, window->code, WINDOW_SIZE);
+	return window->size >= address - window->start + READ_MAX ? window : NULL;
+}
+
 /* Code at a module address; how many bytes there are. */
-static size_t source_read(const struct source *source, uint64_t address,
-			  uint8_t ret[static READ_MAX])
+static size_t source_read(struct source *source, uint64_t address, uint8_t ret[static READ_MAX])
 {
 	uint64_t into = address - source->wanted->key.address;
-	ssize_t got;
+	const struct code_window *window;
 
 	if (into < source->wanted->code_size) {
 		size_t size = source->wanted->code_size - into;
@@ -217,12 +227,11 @@ static size_t source_read(const struct source *source, uint64_t address,
 			return size;
 		}
 	}
-	if (source->wanted->key.module == RUN_MODULE_KERNEL)
-		return sampler_kernel_text(source->sampler, address, ret, READ_MAX);
-	if (source->fd < 0 || address < source->start || address >= source->end)
-		return 0;
-	got = pread(source->fd, ret, READ_MAX, (off_t)(address - source->start + source->offset));
-	return got > 0 ? (size_t)got : 0;
+	window = window_at(source, address);
+	if (!window)
+		return code_read(source, address, ret, READ_MAX);
+	memcpy(ret, window->code + (address - window->start), READ_MAX);
+	return READ_MAX;
 }
 
 static void source_begin(struct blocks *blocks, const struct run_wanted *wanted, struct source *ret)
@@ -231,7 +240,12 @@ static void source_begin(struct blocks *blocks, const struct run_wanted *wanted,
 	struct loadmap_process *process;
 	struct loadmap_mapping mapping;
 
-	*ret = (struct source){ .sampler = blocks->sampler, .wanted = wanted, .fd = -1 };
+	for (size_t i = 0; i < WINDOWS; i++)
+		ret->windows[i].size = 0;
+	ret->next_window = 0;
+	ret->sampler = blocks->sampler;
+	ret->wanted = wanted;
+	ret->fd = -1;
 	if (!blocks_module_id(wanted->key.module).v)
 		return;
 	process =
@@ -267,7 +281,7 @@ static void successors_add(const struct uop_block *block, struct agenda *agenda)
 	}
 }
 
-static int translate(struct blocks *blocks, const struct source *source, uint64_t address,
+static int translate(struct blocks *blocks, struct source *source, uint64_t address,
 		     struct agenda *agenda)
 {
 	struct block_key key = { .address = address, .module = source->wanted->key.module };

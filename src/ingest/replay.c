@@ -47,6 +47,7 @@ struct step {
 
 struct replay {
 	struct blocks *blocks;
+	uint32_t noted; /* sources that are told or stand in for such, as a mask */
 	struct uop_state state;
 	const struct run_record *run;
 	size_t log_at;
@@ -65,8 +66,9 @@ struct replay {
 	size_t caller_count;
 	struct step steps[STEPS_MAX];
 	size_t step_count;
-	struct step *step; /* of the instruction under way; NULL: it is skipped */
-	struct step skipped; /* where it goes meanwhile */
+	struct step *step; /* of the instruction under way */
+	struct step skipped; /* of one that is not told, which has no facts */
+	bool skips; /* the instruction under way is such a one */
 	/* Of the instruction under way. */
 	bool computed; /* its operands are known */
 	bool compares;
@@ -91,10 +93,21 @@ static int replay_poison(struct replay *replay, uint64_t address, unsigned size)
 
 #include "wire/uop_exec.h"
 
-void replay_create(struct blocks *blocks, struct replay **ret)
+/* Whether there is a result is seen by whether something is stored, and what is compared may stand for it. */
+static uint32_t sources_noted(uint64_t needs)
+{
+	if (needs & CAPTURE_BIT(CAPTURE_OPERAND1))
+		needs |= CAPTURE_BIT(CAPTURE_LOADED) | CAPTURE_BIT(CAPTURE_STORED);
+	if (needs & CAPTURE_BIT(CAPTURE_RESULT))
+		needs |= CAPTURE_BIT(CAPTURE_OPERAND1) | CAPTURE_BIT(CAPTURE_STORED);
+	return (uint32_t)(needs & (CAPTURE_BIT(REPLAY_SOURCES) - 1));
+}
+
+void replay_create(struct blocks *blocks, uint64_t needs, struct replay **ret)
 {
 	*ret = mem_zalloc(sizeof(**ret));
 	(*ret)->blocks = blocks;
+	(*ret)->noted = sources_noted(needs);
 }
 
 void replay_destroy(struct replay *replay)
@@ -219,9 +232,12 @@ static void overlay_put(struct replay *replay, uint64_t address, unsigned size, 
 	word->data = (word->data & ~mask) | (value << at * 8 & mask);
 }
 
-static void fact(struct step *step, enum capture_source source, uint64_t value, unsigned size)
+/* Of the step under way. What is known first stays. */
+static void fact(struct replay *replay, enum capture_source source, uint64_t value, unsigned size)
 {
-	if (step->known >> source & 1)
+	struct step *step = replay->step;
+
+	if (replay->skips || !((replay->noted & ~step->known) >> source & 1))
 		return;
 	step->known |= 1u << source;
 	step->values[source] = size < 8 ? value & ~(~0ull << size * 8) : value;
@@ -237,7 +253,7 @@ static int replay_store(struct replay *replay, uint64_t address, unsigned size, 
 		wire_u64 before = 0;
 
 		if (!replay_load(replay, address, size, &before))
-			fact(replay->step, CAPTURE_OVERWRITTEN, before, size);
+			fact(replay, CAPTURE_OVERWRITTEN, before, size);
 	}
 	if (size <= first) {
 		overlay_put(replay, address, size, value, unknown);
@@ -307,13 +323,13 @@ static void operands_note(struct replay *replay, const struct uop *uop)
 	replay->computed = true;
 	if (traits & UOP_READS_A && uop->a != UOP_NONE) {
 		if (known(replay, uop->a))
-			fact(replay->step, next, value_of(replay, uop->a), size);
+			fact(replay, next, value_of(replay, uop->a), size);
 		next = CAPTURE_OPERAND2;
 	}
 	if (uop->flags & UOP_IMM)
-		fact(replay->step, next, (uint64_t)uop->imm, size);
+		fact(replay, next, (uint64_t)uop->imm, size);
 	else if (traits & UOP_READS_B && uop->b != UOP_NONE && known(replay, uop->b))
-		fact(replay->step, next, value_of(replay, uop->b), size);
+		fact(replay, next, value_of(replay, uop->b), size);
 }
 
 /* What can be seen only before the operation. */
@@ -323,13 +339,13 @@ static void before_uop(struct replay *replay, const struct uop *uop)
 
 	if (is_memory(uop)) {
 		if (known(replay, uop->a) && known(replay, uop->b))
-			fact(replay->step, CAPTURE_ADDRESS,
+			fact(replay, CAPTURE_ADDRESS,
 			     value_of(replay, uop->a) +
 				     (value_of(replay, uop->b) << (uop->flags >> UOP_SCALE_SHIFT)) +
 				     (uint64_t)uop->imm,
 			     8);
 		if (uop->op == UOP_OP_STORE && known(replay, uop->dst))
-			fact(replay->step, CAPTURE_STORED, value_of(replay, uop->dst), size);
+			fact(replay, CAPTURE_STORED, value_of(replay, uop->dst), size);
 		return;
 	}
 	if (!replay->computed && has_operands(uop))
@@ -337,7 +353,7 @@ static void before_uop(struct replay *replay, const struct uop *uop)
 	if (uop->flags & UOP_FLAGS)
 		replay->compares = true;
 	if (uop->op == UOP_OP_JUMP_TO && known(replay, uop->a))
-		fact(replay->step, CAPTURE_TARGET, value_of(replay, uop->a), 8);
+		fact(replay, CAPTURE_TARGET, value_of(replay, uop->a), 8);
 }
 
 static void after_uop(struct replay *replay, const struct uop *uop)
@@ -350,14 +366,14 @@ static void after_uop(struct replay *replay, const struct uop *uop)
 		return;
 	if (uop->dst <= UOP_R15)
 		replay->plain = false;
-	if (!known(replay, uop->dst))
+	if (replay->skips || !known(replay, uop->dst))
 		return;
 	if (uop->op == UOP_OP_LOAD)
-		fact(replay->step, CAPTURE_LOADED, value_of(replay, uop->dst), size);
+		fact(replay, CAPTURE_LOADED, value_of(replay, uop->dst), size);
 	if (uop->op == UOP_OP_HIGH) /* ah and the like: the rest of the register stays */
-		fact(replay->step, CAPTURE_RESULT, value_of(replay, uop->dst) >> 8, 1);
+		fact(replay, CAPTURE_RESULT, value_of(replay, uop->dst) >> 8, 1);
 	else if (is_result(uop->dst) && uop->op != UOP_OP_STRIDE)
-		fact(replay->step, CAPTURE_RESULT, value_of(replay, uop->dst), size);
+		fact(replay, CAPTURE_RESULT, value_of(replay, uop->dst), size);
 }
 
 static void caller_push(struct replay *replay, uint64_t address)
@@ -373,9 +389,9 @@ static uint64_t caller_top(const struct replay *replay)
 
 static void direction_note(struct replay *replay, bool taken)
 {
-	fact(replay->step, CAPTURE_TAKEN, taken, 1);
+	fact(replay, CAPTURE_TAKEN, taken, 1);
 	replay->step->widths[CAPTURE_TAKEN] = 1;
-	if (replay->step == &replay->skipped || replay->branches >= CAPTURE_PATH_MAX)
+	if (replay->skips || replay->branches >= CAPTURE_PATH_MAX)
 		return;
 	replay->directions = replay->directions << 1 | taken;
 	replay->branches++;
@@ -383,7 +399,7 @@ static void direction_note(struct replay *replay, bool taken)
 
 static void goal_note(struct replay *replay, uint64_t target)
 {
-	if (replay->step != &replay->skipped && replay->goal_count < GOALS)
+	if (!replay->skips && replay->goal_count < GOALS)
 		replay->goals[replay->goal_count++] = target;
 }
 
@@ -416,10 +432,13 @@ static void on_leave(struct replay *replay, const struct uop *uop)
 
 static struct step *step_begin(struct replay *replay, enum capture_class class)
 {
-	struct step *step = &replay->skipped;
+	struct step *step;
 
-	if (replay->instructions > replay->run->skipped && replay->step_count < STEPS_MAX)
-		step = &replay->steps[replay->step_count++];
+	replay->skips = replay->instructions <= replay->run->skipped ||
+			replay->step_count == STEPS_MAX;
+	if (replay->skips)
+		return &replay->skipped;
+	step = &replay->steps[replay->step_count++];
 	step->known = 0;
 	step->place = (struct replay_place){
 		.class = class,
@@ -436,11 +455,11 @@ static void entry_note(struct replay *replay)
 {
 	static const uint8_t registers[CAPTURE_ARGS] = { UOP_RDI, UOP_RSI, UOP_RDX,
 							 UOP_RCX, UOP_R8,  UOP_R8 + 1 };
-	struct step *step = step_begin(replay, CAPTURE_ENTRY);
 
+	replay->step = step_begin(replay, CAPTURE_ENTRY);
 	for (unsigned i = 0; i < CAPTURE_ARGS; i++)
 		if (known(replay, registers[i]))
-			fact(step, CAPTURE_ARG0 + i, value_of(replay, registers[i]), 8);
+			fact(replay, CAPTURE_ARG0 + i, value_of(replay, registers[i]), 8);
 }
 
 /*
@@ -490,14 +509,14 @@ static void instruction_end(struct replay *replay)
 	bool result = step->known >> CAPTURE_RESULT & 1, stored = step->known >> CAPTURE_STORED & 1;
 
 	if (replay->compares && !result && !stored && step->known >> CAPTURE_OPERAND1 & 1)
-		fact(step, CAPTURE_RESULT, step->values[CAPTURE_OPERAND1],
+		fact(replay, CAPTURE_RESULT, step->values[CAPTURE_OPERAND1],
 		     step->widths[CAPTURE_OPERAND1] / 8);
 	if (!(step->known >> CAPTURE_OPERAND1 & 1) && !replay->computed) {
 		if (step->known >> CAPTURE_LOADED & 1)
-			fact(step, CAPTURE_OPERAND1, step->values[CAPTURE_LOADED],
+			fact(replay, CAPTURE_OPERAND1, step->values[CAPTURE_LOADED],
 			     step->widths[CAPTURE_LOADED] / 8);
 		else if (stored)
-			fact(step, CAPTURE_OPERAND1, step->values[CAPTURE_STORED],
+			fact(replay, CAPTURE_OPERAND1, step->values[CAPTURE_STORED],
 			     step->widths[CAPTURE_STORED] / 8);
 	}
 }
@@ -592,7 +611,8 @@ static int uop_next(struct replay *replay, uint32_t limit)
 		return 1 + UOP_END_STRING_LONG;
 	if (replay->log_at > RUN_LOG_MAX - 4)
 		return 1 + UOP_END_LOG_FULL;
-	before_uop(replay, uop);
+	if (!replay->skips)
+		before_uop(replay, uop);
 	end = uop_step(&replay->state, uop, replay);
 	if (end > 0)
 		return 1 + end;

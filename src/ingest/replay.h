@@ -32,7 +32,8 @@ struct replay_end {
 
 struct replay;
 
-void replay_create(struct blocks *blocks, struct replay **ret);
+/* needs: the sources that the callback looks at, as a mask. Others may be missing from the facts. */
+void replay_create(struct blocks *blocks, uint64_t needs, struct replay **ret);
 void replay_destroy(struct replay *replay);
 DEFINE_AUTO(struct replay, replay_destroy)
 

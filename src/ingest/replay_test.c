@@ -92,7 +92,7 @@ static int setup(void **ctx)
 	run_fixture_init(&state->fixture);
 	state->fixture.enter = on_enter;
 	state->fixture.ctx = state;
-	replay_create(&state->blocks, &state->replay);
+	replay_create(&state->blocks, UINT64_MAX, &state->replay);
 	*ctx = state;
 	return 0;
 }
@@ -619,6 +619,40 @@ static void code_make(struct run_corpus *corpus, struct run_bench *bench, unsign
 	memcpy(bench->code + (pc - BENCH_CODE), "\xeb", 2);
 }
 
+struct narrow {
+	const struct state *wide;
+	uint64_t needs;
+	size_t count;
+};
+
+static int on_narrow_place(void *ctx, const struct replay_place *place, struct capture_facts *facts)
+{
+	struct narrow *narrow = ctx;
+	const struct told *told = &narrow->wide->told[narrow->count++];
+
+	assert_int_equal(place->class, told->place.class);
+	assert_int_equal(place->pc, told->place.pc);
+	assert_int_equal(facts->known & narrow->needs, told->facts.known & narrow->needs);
+	for (unsigned i = 0; i < CAPTURE_SOURCE_COUNT; i++)
+		if (facts->known & narrow->needs & CAPTURE_BIT(i)) {
+			assert_int_equal(facts->values[i], told->facts.values[i]);
+			assert_int_equal(facts->widths[i], told->facts.widths[i]);
+		}
+	return 0;
+}
+
+/* Of what is needed, the same is told as if everything were. */
+static void narrow_replay(struct state *state, const struct run_record *record, uint64_t needs)
+{
+	AUTO(replay_destroy_auto) struct replay *replay = NULL;
+	struct narrow narrow = { .wide = state, .needs = needs };
+	struct replay_end end;
+
+	replay_create(&state->blocks, needs, &replay);
+	assert_int_equal(replay_run(replay, record, on_narrow_place, &narrow, &end), 0);
+	assert_int_equal(narrow.count, state->count);
+}
+
 /* Random code, executed by the kernel: the replay comes to the same state, and tells of every instruction. */
 static void kernel_records(struct state *state, unsigned flags)
 {
@@ -643,6 +677,9 @@ static void kernel_records(struct state *state, unsigned flags)
 				 bench->test->begun - bench->test->skip * bench->test->begun /
 							      bench->test->limit);
 		ends[state->end.end]++;
+		if (i % 4 == 0)
+			narrow_replay(state, bench->record,
+				      CAPTURE_BIT(i / 4 % CAPTURE_SOURCE_COUNT));
 	}
 	assert_true(ends[UOP_END_NONE] > KERNEL_RUNS / 4);
 	assert_true(ends[UOP_END_UNKNOWN_ADDRESS] && ends[UOP_END_UNKNOWN_BRANCH]);

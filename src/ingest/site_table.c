@@ -137,16 +137,14 @@ static uint32_t site_search(struct site_table *table, const struct site_key *key
 	return (uint32_t)table->count;
 }
 
-static struct site *site_guess(const struct site_table *table, const struct site_value *value)
+static struct site *site_guess(const struct site_table *table, const uint32_t *hint)
 {
-	return value->hint && *value->hint && *value->hint <= table->count
-		       ? site_get(table, *value->hint - 1)
-		       : NULL;
+	return hint && *hint && *hint <= table->count ? site_get(table, *hint - 1) : NULL;
 }
 
 static struct site *site_find(struct site_table *table, const struct site_value *value)
 {
-	struct site *site = site_guess(table, value);
+	struct site *site = site_guess(table, value->hint);
 	uint32_t id;
 
 	if (site && is_same(&site->key, &value->key))
@@ -221,23 +219,21 @@ void site_table_settle(struct site_table *table)
 	table->queued = 0;
 }
 
-void site_table_add(struct site_table *table, const struct site_value *value)
+struct site_value *site_table_add(struct site_table *table, const struct site_key *key,
+				  uint32_t *hint)
 {
-	unsigned words = table->options.capture->items[value->key.item].term_count;
-	const struct site *site = site_guess(table, value);
-	struct site_value *copy;
+	const struct site *site = site_guess(table, hint);
+	struct site_value *value;
 
 	if (site)
 		site_fetch(site);
 	if (table->queued == QUEUE_MAX)
 		site_table_settle(table);
 	table->seen++;
-	copy = &table->queue[table->queued++].value;
-	copy->key = value->key;
-	copy->hint = value->hint;
-	copy->width = value->width;
-	for (unsigned i = 0; i < words; i++)
-		copy->words[i] = value->words[i];
+	value = &table->queue[table->queued++].value;
+	value->key = *key;
+	value->hint = hint;
+	return value;
 }
 
 uint64_t site_table_seen(const struct site_table *table)

@@ -4,7 +4,7 @@
  * wanted, and whose data it is.
  *
  *	site_table_begin(table, run, process);
- *	site_table_add(table, &value);		as often as there are values
+ *	value = site_table_add(table, &key, hint);	as often as there are values
  *	site_table_settle(table);		before a hint goes away
  */
 #pragma once
@@ -49,8 +49,9 @@ DEFINE_AUTO(struct site_table, site_table_destroy)
 
 /* Whose values come next. run: a number that differs from run to run; process: 0 if its mappings are not known. */
 void site_table_begin(struct site_table *table, uint64_t run, struct process_id process);
-/* The value is copied; its hint may be used until site_table_settle(). */
-void site_table_add(struct site_table *table, const struct site_value *value);
+/* The value's width and words are the caller's to set, before the next call. Its hint may be used until site_table_settle(). */
+struct site_value *site_table_add(struct site_table *table, const struct site_key *key,
+				  uint32_t *hint);
 /* Puts what was added into the lists. */
 void site_table_settle(struct site_table *table);
 

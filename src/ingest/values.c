@@ -90,7 +90,7 @@ int values_create(const struct values_options *options, struct store *store,
 	values->loadmap = loadmap;
 	values->locations = locations;
 	values->blocks = blocks;
-	replay_create(blocks, &values->replay);
+	replay_create(blocks, options->sites.capture->needs, &values->replay);
 	site_table_create(&options->sites, &values->sites);
 	items_sort(values);
 	err = items_put(values);
@@ -199,21 +199,25 @@ static int item_capture(struct values *values, unsigned index, const struct repl
 	const struct capture_item *item = &values->options.sites.capture->items[index];
 	struct translation_note *note = blocks_note(place->translation, place->number);
 	uint64_t path = facts->values[CAPTURE_PATH];
-	struct site_value value = { .key = { .location = location, .item = index },
-				    .hint = &note->sites[index % NOTE_SITES] };
+	struct site_key key = {
+		.location = location,
+		.item = index,
+		.owner = values->run->flags & RUN_IN_KERNEL ? SITE_OWNER_KERNEL
+							    : (int64_t)values->run->owner,
+	};
+	struct site_value *value;
 	int err = 0;
 
+	if (item->by_caller && place->caller)
+		err = caller_find(values, place->caller, &key.caller);
+	if (err)
+		return err;
+	value = site_table_add(values->sites, &key, &note->sites[index % NOTE_SITES]);
 	if (item->path_length)
 		facts->values[CAPTURE_PATH] = path_cut(path, item->path_length);
-	capture_words(item, facts, value.words, &value.width);
+	capture_words(item, facts, value->words, &value->width);
 	facts->values[CAPTURE_PATH] = path;
-	value.key.owner = values->run->flags & RUN_IN_KERNEL ? SITE_OWNER_KERNEL
-							     : (int64_t)values->run->owner;
-	if (item->by_caller && place->caller)
-		err = caller_find(values, place->caller, &value.key.caller);
-	if (!err)
-		site_table_add(values->sites, &value);
-	return err;
+	return 0;
 }
 
 static int on_place(void *ctx, const struct replay_place *place, struct capture_facts *facts)

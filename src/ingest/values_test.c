@@ -33,6 +33,13 @@ int sampler_publish_block(struct sampler *sampler, const struct block_key *key,
 	return 0;
 }
 
+uint32_t sampler_find_block(const struct sampler *sampler, const struct block_key *key)
+{
+	const uint64_t *serial = map_find(&published, key->address);
+
+	return serial ? (uint32_t)*serial : 0;
+}
+
 void sampler_forget_blocks(struct sampler *sampler)
 {
 }

@@ -453,11 +453,17 @@ static unsigned term_width(const struct capture_term *term, const struct capture
 bool capture_words(const struct capture_item *item, const struct capture_facts *facts,
 		   uint64_t words[static HOTLIST_WORDS_MAX], unsigned *ret_width)
 {
+	const struct capture_term *first = &item->terms[0];
+
 	if (item->needs & ~facts->known)
 		return false;
+	*ret_width = term_width(first, facts);
+	if (first->fn.kind == VALUEFN_SELF && item->term_count == 1) { /* nearly all are */
+		words[0] = facts->values[first->source] & ~0ull >> (64 - *ret_width);
+		return true;
+	}
 	for (unsigned i = 0; i < item->term_count; i++)
 		words[i] = term_word(&item->terms[i], facts);
-	*ret_width = term_width(&item->terms[0], facts);
 	return true;
 }
 

@@ -40,16 +40,16 @@ void block_table_deinit(struct block_table *table)
 }
 
 /* The slot that has the key, or a free one; NULL: neither where the kernel would look. */
-static struct run_block *slot_find(const struct block_table *table, const struct run_block *block)
+static struct run_block *slot_find(const struct block_table *table, uint64_t address,
+				   uint32_t module)
 {
-	uint64_t hash = run_block_hash(block->address, block->module);
+	uint64_t hash = run_block_hash(address, module);
 
 	for (uint32_t i = 0; i < RUN_PROBES; i++) {
 		uint32_t at = run_block_slot(hash, i) & (table->slot_count - 1);
 		struct run_block *slot = &table->slots[at];
 
-		if (!slot->serial ||
-		    (slot->address == block->address && slot->module == block->module))
+		if (!slot->serial || (slot->address == address && slot->module == module))
 			return slot;
 	}
 	return NULL;
@@ -57,7 +57,7 @@ static struct run_block *slot_find(const struct block_table *table, const struct
 
 static int slot_write(struct block_table *table, const struct run_block *block)
 {
-	struct run_block *slot = slot_find(table, block);
+	struct run_block *slot = slot_find(table, block->address, block->module);
 	struct run_block unfinished = *block;
 
 	if (!slot || (!slot->serial && table->slots_used >= table->slot_count / 2))
@@ -65,7 +65,7 @@ static int slot_write(struct block_table *table, const struct run_block *block)
 	table->slots_used += !slot->serial;
 	unfinished.serial = 0;
 	__atomic_store_n(&slot->serial, 0, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
 	*slot = unfinished;
 	__atomic_store_n(&slot->serial, block->serial, __ATOMIC_RELEASE);
 	return 0;
@@ -112,6 +112,13 @@ int block_table_put(struct block_table *table, const struct block_key *key,
 			err = suffix_put(table, key, block, serial, i);
 	table->uops_used += block->count;
 	return err;
+}
+
+uint32_t block_table_find(const struct block_table *table, const struct block_key *key)
+{
+	const struct run_block *slot = slot_find(table, key->address, key->module);
+
+	return slot ? slot->serial : 0;
 }
 
 void block_table_clear(struct block_table *table)

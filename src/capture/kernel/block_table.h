@@ -30,5 +30,7 @@ void block_table_deinit(struct block_table *table);
  */
 int block_table_put(struct block_table *table, const struct block_key *key,
 		    const struct uop_block *block, uint32_t serial, bool all);
+/* The serial of the newest translation that the kernel finds by the key; 0: none. */
+uint32_t block_table_find(const struct block_table *table, const struct block_key *key);
 /* Runs that are under way may go on with the old translations for an instant. */
 void block_table_clear(struct block_table *table);

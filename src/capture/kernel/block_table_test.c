@@ -106,6 +106,11 @@ static int put(struct block_table *table, const struct uop_block *block, uint32_
 	return block_table_put(table, &key, block, serial, all);
 }
 
+static uint32_t find_by_key(const struct block_table *table, uint64_t address, uint32_t module)
+{
+	return block_table_find(table, &(struct block_key){ .address = address, .module = module });
+}
+
 static void blocks_are_found_by_each_instruction(void **ctx)
 {
 	struct block_table *table = &((struct state *)*ctx)->table;
@@ -119,6 +124,7 @@ static void blocks_are_found_by_each_instruction(void **ctx)
 
 		assert_true(find(table, 0x1000 + at, MODULE, &found));
 		assert_int_equal(found.serial, 7);
+		assert_int_equal(find_by_key(table, 0x1000 + at, MODULE), 7);
 		assert_int_equal(found.at, at);
 		assert_int_equal(found.length, first.length - at);
 		assert_int_equal(found.next, 2 * at / INSTRUCTION);
@@ -129,6 +135,8 @@ static void blocks_are_found_by_each_instruction(void **ctx)
 	}
 	assert_true(find(table, 0x1002, MODULE, &found));
 	assert_int_equal(table->uops[found.first].imm, 2);
+	assert_int_equal(find_by_key(table, 0x1002, MODULE), 8);
+	assert_int_equal(find_by_key(table, 0x1002, MODULE + 1), 0);
 	assert_false(find(table, 0x1002 + INSTRUCTION, MODULE, &found));
 	assert_false(find(table, 0x1000 + 3 * INSTRUCTION, MODULE, &found)); /* it gives up there */
 	assert_false(find(table, 0x1000, MODULE + 1, &found));

@@ -806,6 +806,7 @@ static __always_inline int run_send(struct run *run, __u32 skip)
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
 	__type(value, struct run_text);
 } texts SEC(".maps");

@@ -51,6 +51,7 @@ struct sampler {
 	uint64_t bad_records;
 	uint64_t bad_runs;
 	struct block_table blocks;
+	struct run_text *text; /* shared with the kernel; NULL until asked for */
 	uint32_t rows_used;
 	uint32_t mappings_used;
 	uint32_t generation;
@@ -475,6 +476,11 @@ int sampler_publish_block(struct sampler *sampler, const struct block_key *key,
 	return block_table_put(&sampler->blocks, key, block, serial, true);
 }
 
+uint32_t sampler_find_block(const struct sampler *sampler, const struct block_key *key)
+{
+	return block_table_find(&sampler->blocks, key);
+}
+
 void sampler_forget_blocks(struct sampler *sampler)
 {
 	block_table_clear(&sampler->blocks);
@@ -494,25 +500,36 @@ static bool range_holds(const struct kernel_range *range, uint64_t address, uint
 	return address >= range->start && address < range->end && size <= range->end - address;
 }
 
+/* NULL: it cannot be mapped. */
+static struct run_text *text_get(struct sampler *sampler)
+{
+	void *text;
+
+	if (!sampler->text) {
+		text = mmap(NULL, sizeof(struct run_text), PROT_READ | PROT_WRITE, MAP_SHARED,
+			    bpf_map__fd(sampler->skeleton->maps.texts), 0);
+		sampler->text = text == MAP_FAILED ? NULL : text;
+	}
+	return sampler->text;
+}
+
 size_t sampler_kernel_text(struct sampler *sampler, uint64_t address, void *ret, size_t size)
 {
 	const struct kernel_layout *layout = layout_get(sampler);
-	struct run_text text = { .address = address,
-				 .size = size < RUN_TEXT_BYTES ? (uint32_t)size : RUN_TEXT_BYTES };
-	const struct bpf_map *map = sampler->skeleton->maps.texts;
+	struct run_text *text = text_get(sampler);
 	LIBBPF_OPTS(bpf_test_run_opts, how);
-	uint32_t zero = 0;
 
-	if (!range_holds(&layout->image, address, text.size) &&
-	    !range_holds(&layout->modules, address, text.size))
+	size = size < RUN_TEXT_BYTES ? size : RUN_TEXT_BYTES;
+	if (!text || (!range_holds(&layout->image, address, size) &&
+		      !range_holds(&layout->modules, address, size)))
 		return 0;
-	if (bpf_map__update_elem(map, &zero, sizeof(zero), &text, sizeof(text), BPF_ANY) ||
-	    bpf_prog_test_run_opts(bpf_program__fd(sampler->skeleton->progs.text_read), &how) ||
-	    bpf_map__lookup_elem(map, &zero, sizeof(zero), &text, sizeof(text), 0) ||
-	    text.size > size || text.size > RUN_TEXT_BYTES)
+	text->address = address;
+	text->size = (uint32_t)size;
+	if (bpf_prog_test_run_opts(bpf_program__fd(sampler->skeleton->progs.text_read), &how) ||
+	    text->size != size)
 		return 0;
-	memcpy(ret, text.code, text.size);
-	return text.size;
+	memcpy(ret, text->code, size);
+	return size;
 }
 
 void sampler_run_tally(const struct sampler *sampler, struct run_tally *ret)
@@ -683,6 +700,8 @@ void sampler_destroy(struct sampler *sampler)
 	array_deinit(&sampler->events);
 	ring_buffer__free(sampler->ring);
 	block_table_deinit(&sampler->blocks);
+	if (sampler->text)
+		munmap(sampler->text, sizeof(*sampler->text));
 	sampler_bpf__destroy(sampler->skeleton);
 	array_deinit(&sampler->retired);
 	for (size_t i = 0; i < PLACE_CLASSES; i++)

@@ -116,6 +116,8 @@ void sampler_run_tally(const struct sampler *sampler, struct run_tally *ret);
  */
 int sampler_publish_block(struct sampler *sampler, const struct block_key *key,
 			  const struct uop_block *block, uint32_t serial);
+/* The serial of the newest translation that has an instruction at key; 0: none. */
+uint32_t sampler_find_block(const struct sampler *sampler, const struct block_key *key);
 /* Copies the running kernel's code, at most RUN_TEXT_BYTES; how many bytes, 0 if it is not code. */
 size_t sampler_kernel_text(struct sampler *sampler, uint64_t address, void *ret, size_t size);
 /* Runs that are under way may go on with the old translations for an instant; their records come within a round. */
