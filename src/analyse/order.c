@@ -128,6 +128,23 @@ static int paths_load(struct order_code *code)
 		   : 0;
 }
 
+/* What runs are is written when a process ends, and not at all if the collector is killed before. */
+static int runs_were_written(const struct order_code *code)
+{
+	const struct profile *profile = code->profile;
+
+	if (runs_limit(&code->runs) > 1)
+		return 0;
+	for (size_t i = 0; i < profile->path_table_count; i++)
+		if (profile->path_tables[i].process == code->process)
+			return err_set(-ENODATA,
+				       "process %u: the recording was killed before it was "
+				       "written which blocks the process ran, so the order of "
+				       "execution cannot be told; record again",
+				       profile->processes[code->process].pid);
+	return 0;
+}
+
 int order_code_init(struct order_code *code, const struct profile *profile, uint32_t process)
 {
 	int err;
@@ -137,6 +154,7 @@ int order_code_init(struct order_code *code, const struct profile *profile, uint
 	sequence_paths_init(&code->paths);
 	err = runs_load(profile, process, profile->process_count, &code->runs);
 	runs_end(&code->runs);
+	err = err ? err : runs_were_written(code);
 	err = err ? err : runs_check(code);
 	return err ? err : paths_load(code);
 }

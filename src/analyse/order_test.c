@@ -557,6 +557,21 @@ static void cycles_that_cannot_be_are_refused(void **state)
 	cycles_are_read_as(orphan_make, 0, 3);
 }
 
+/* As a killed collector leaves it: rows and paths, but not what runs are. */
+static void missing_runs_are_told(void **state)
+{
+	struct recording recording;
+	struct table *table = NULL;
+
+	recording_make(&recording);
+	recording.run_tables.count = 0;
+	assert_int_equal(view_run(view_find("layers"), recording_profile(&recording),
+				  &(struct view_request){}, &table),
+			 -ENODATA);
+	assert_non_null(strstr(err_text(), "was killed"));
+	recording_free(&recording);
+}
+
 static void another_format_is_told(void **state)
 {
 	struct recording recording;
@@ -597,9 +612,7 @@ static void what_cannot_be_is_refused(void **state)
 	view_refuses(&recording, "not what it says");
 	recording.flows.items[0].base = 0;
 	recording.run_tables.items[0].count = 2;
-	view_refuses(&recording, "has run 3");
-	recording.run_tables.count = 0;
-	view_refuses(&recording, "which does not exist");
+	view_refuses(&recording, "has run 3, which does not exist");
 	recording_free(&recording);
 }
 
@@ -693,6 +706,7 @@ int main(void)
 		cmocka_unit_test(numbers_of_one_stratum_are_added_up),
 		cmocka_unit_test(weights_and_lengths_of_cycles_are_found),
 		cmocka_unit_test(cycles_that_cannot_be_are_refused),
+		cmocka_unit_test(missing_runs_are_told),
 		cmocka_unit_test(another_format_is_told),
 		cmocka_unit_test(what_cannot_be_is_refused),
 		cmocka_unit_test(paths_cannot_fill_memory),
