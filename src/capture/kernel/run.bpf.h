@@ -83,6 +83,7 @@ enum {
 	THREAD_SIZE = 16384,
 	PAGE = 4096,
 	WAKE_AGAIN_NS = 5000000,
+	WAKE_REQUESTS = 4, /* fewer wait for the collector's next round */
 	WANT_AGAIN_NS = 100000000, /* a request that was not answered is repeated */
 	FIRST_MEGABYTE = 1 << 20, /* not RAM in the middle, whatever is mapped */
 };
@@ -123,6 +124,8 @@ struct run {
 	__u64 stack_start; /* of the kernel stack in use, for runs in the kernel */
 	__u64 rsp_page;
 	__u64 woken; /* when the collector was, for the sake of translations */
+	__u32 waiting; /* requests since then */
+	__u32 reserved;
 	struct sampler_process process;
 	__u32 module;
 	__u32 first; /* of the block's micro-operations */
@@ -499,8 +502,9 @@ static __always_inline long code_read(const struct run *run, __u64 pc, void *ret
 /* New code is wanted soon, but the collector is not woken for each piece. */
 static __always_inline __u64 want_wakeup(struct run *run, __u64 now)
 {
-	if (now - run->woken < WAKE_AGAIN_NS)
+	if (++run->waiting < WAKE_REQUESTS || now - run->woken < WAKE_AGAIN_NS)
 		return BPF_RB_NO_WAKEUP;
+	run->waiting = 0;
 	run->woken = now;
 	return BPF_RB_FORCE_WAKEUP;
 }
