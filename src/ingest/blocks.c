@@ -20,7 +20,7 @@
 #include "isa/lift.h"
 
 enum {
-	FOLLOW_MAX = 16, /* blocks translated per request */
+	FOLLOW_MAX = 32, /* blocks translated per request */
 	FOLLOW_BUSY = 2, /* likewise, when translating takes too much time */
 	BUDGET_PERCENT = 2, /* of a CPU, for what was not asked for */
 	BUDGET_NS =

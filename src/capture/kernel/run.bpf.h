@@ -77,7 +77,7 @@ struct {
 enum {
 	OVERLAY_WORDS = 512, /* a power of two */
 	OVERLAY_POISON_WORDS = 9, /* that 64 bytes may touch */
-	WINDOW_SIZE = 256, /* a power of two: windows do not cross pages */
+	WINDOW_SIZE = 128, /* a power of two: windows do not cross pages */
 	WINDOWS = 16, /* likewise */
 	UOPS_PER_CALL = 4,
 	THREAD_SIZE = 16384,
