@@ -290,7 +290,8 @@ def frames_read(path):
                 yield *bounds, True
 
 
-FLOW_SOURCES = ("profile/flow.c profile/sequence.c profile/coder.c profile/layer.c profile/cycles.c profile/repeats.c "
+FLOW_SOURCES = ("profile/flow.c profile/sequence.c profile/coder.c profile/layer.c profile/layer_guess.c profile/ahead.c "
+                "profile/ahead_wide.c profile/cycles.c profile/repeats.c "
                 "profile/rowworks.c profile/cyclepack.c profile/runs.c base/mem.c base/err.c base/map.c base/log.c").split()
 
 

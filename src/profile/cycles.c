@@ -21,16 +21,13 @@
 #include "profile/cycles.h"
 
 #include <assert.h>
-#include <emmintrin.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define XXH_INLINE_ALL /* cycles are short: a call would cost as much as the hash */
-#include <xxhash.h>
-
 #include "base/err.h"
 #include "base/mem.h"
+#include "profile/words.h"
 
 enum { PLACES_FIRST = 1 << 10, ENTRIES_FIRST = 256, WORDS_FIRST = 4096, MEMORY_MIN = 1 << 16 };
 
@@ -152,27 +149,46 @@ size_t cycles_memory(const struct cycles *cycles)
 			buckets_count(cycles));
 }
 
-uint32_t cycles_hash(const uint32_t *symbols, size_t length)
+const uint32_t cycles_factors[CYCLES_FACTORS] = {
+	0x9e3779b1, 0x85ebca77, 0xc2b2ae3d, 0x27d4eb2f, 0x165667b1, 0xd6e8feb9,
+	0xbf58476d, 0x94d049bb, 0xff51afd7, 0xc4ceb9fe, 0x2545f491, 0x8c6d2f3b,
+	0xe7037ed1, 0xa0761d65, 0x589965cd, 0x4cf5ad43,
+};
+
+/* Of four symbols; the sums of two, in halves. */
+static inline __m128i four_sum(const uint32_t *symbols, const uint32_t *factors)
 {
-	return (uint32_t)(XXH3_64bits(symbols, length * sizeof(*symbols)) >> 32);
+	__m128i a = words_four(symbols), b = words_four(factors);
+
+	return _mm_add_epi64(_mm_mul_epu32(a, b),
+			     _mm_mul_epu32(_mm_srli_epi64(a, 32), _mm_srli_epi64(b, 32)));
 }
 
-/* Most are short, so that calling memcmp() would be most of the work. */
-static inline bool words_same(const uint32_t *a, const uint32_t *b, size_t count)
+static inline uint64_t part_sum(const uint32_t *symbols, size_t count)
 {
-	size_t i = 0;
+	__m128i sums = _mm_setzero_si128();
+	size_t fours = count & ~(size_t)3;
+	uint64_t sum = 0;
 
-	for (; i + 4 <= count; i += 4) {
-		__m128i left = _mm_loadu_si128((const __m128i *)(a + i));
-		__m128i right = _mm_loadu_si128((const __m128i *)(b + i));
+	for (size_t i = 0; i < fours; i += 4)
+		sums = _mm_add_epi64(sums, four_sum(symbols + i, cycles_factors + i));
+	for (size_t i = fours; i < count; i++)
+		sum += (uint64_t)symbols[i] * cycles_factors[i];
+	return sum +
+	       (uint64_t)_mm_cvtsi128_si64(_mm_add_epi64(sums, _mm_unpackhi_epi64(sums, sums)));
+}
 
-		if (_mm_movemask_epi8(_mm_cmpeq_epi32(left, right)) != 0xffff)
-			return false;
-	}
-	for (; i < count; i++)
-		if (a[i] != b[i])
-			return false;
-	return true;
+uint32_t cycles_hash(const uint32_t *symbols, size_t length)
+{
+	uint64_t sum = 0;
+	size_t at = 0;
+
+	for (; length - at > CYCLES_FACTORS; at += CYCLES_FACTORS)
+		sum = (sum ^ sum >> 29) * 0xbf58476d1ce4e5b9u +
+		      part_sum(symbols + at, CYCLES_FACTORS);
+	if (at)
+		sum = (sum ^ sum >> 29) * 0xbf58476d1ce4e5b9u;
+	return cycles_hash_end(sum + part_sum(symbols + at, length - at), length);
 }
 
 static inline bool same(const struct cycles *cycles, uint32_t slot, const uint32_t *symbols,
@@ -325,6 +341,27 @@ uint32_t cycles_find(struct cycles *cycles, const uint32_t *symbols, size_t leng
 	cycles->stats.lookups++;
 	return cycles->options.kind == CYCLES_OPEN ? open_find(cycles, symbols, length, hash)
 						   : chain_find(cycles, symbols, length, hash);
+}
+
+uint32_t cycles_find_short(struct cycles *cycles, const uint32_t *symbols, size_t length,
+			   uint32_t hash)
+{
+	size_t at = hash & cycles->places_mask;
+
+	assert(length > 0 && length <= CYCLES_SHORT);
+	cycles->stats.lookups++;
+	if (cycles->options.kind != CYCLES_OPEN)
+		return chain_find(cycles, symbols, length, hash);
+	for (; cycles->places[at]; at = (at + 1) & cycles->places_mask) {
+		uint32_t place = (uint32_t)cycles->places[at];
+		const uint32_t *header = &cycles->words.items[place];
+
+		cycles->stats.probes++;
+		if (cycles->places[at] >> 32 == hash && header[CYCLES_LENGTH] == length &&
+		    words_same_short(header + CYCLES_HEADER, symbols, length))
+			return place;
+	}
+	return 0;
 }
 
 uint32_t cycles_add(struct cycles *cycles, const uint32_t *symbols, size_t length, uint32_t hash,

@@ -44,6 +44,7 @@ enum {
 	CYCLES_FREQUENCY = 1000,
 	CYCLES_MEMORY = 64 << 20,
 	CYCLES_SLACK = 16, /* words after a cycle's last that may be read */
+	CYCLES_SHORT = 16, /* symbols that are compared at once */
 	/* What lies before a cycle's symbols, in words: who guesses needs no more of the table than this place. */
 	CYCLES_SLOT = 0,
 	CYCLES_LENGTH = 1,
@@ -124,9 +125,19 @@ uint32_t cycles_intern(struct cycles *cycles, const uint32_t *symbols, size_t le
  * the place of its header in words: 0 if there is no such entry, or no memory for it.
  */
 uint32_t cycles_hash(const uint32_t *symbols, size_t length);
+/* A hash is of a sum: each symbol times the factor of its place. Longer cycles have a sum for each so many symbols. */
+enum { CYCLES_FACTORS = 16 };
+extern const uint32_t cycles_factors[CYCLES_FACTORS];
+static inline uint32_t cycles_hash_end(uint64_t sum, size_t length)
+{
+	return (uint32_t)(((sum ^ sum >> 29) + length) * 0x9e3779b97f4a7c15u >> 32);
+}
 void cycles_fetch(const struct cycles *cycles, uint32_t hash);
 void cycles_fetch_words(const struct cycles *cycles, uint32_t hash);
 uint32_t cycles_find(struct cycles *cycles, const uint32_t *symbols, size_t length, uint32_t hash);
+/* Of at most CYCLES_SHORT symbols, where CYCLES_SLACK words can be read. */
+uint32_t cycles_find_short(struct cycles *cycles, const uint32_t *symbols, size_t length,
+			   uint32_t hash);
 uint32_t cycles_add(struct cycles *cycles, const uint32_t *symbols, size_t length, uint32_t hash,
 		    bool force);
 

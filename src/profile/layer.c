@@ -6,17 +6,9 @@
  * whether the open cycle has it already. Then the cycle is over, is looked up in the table, and compared with the one
  * before. That is constant work for each symbol, but work.
  *
- * The fast way: where a cycle begins, the next symbols choose a guess, the cycle that was found there the last time.
- * It is confirmed by comparing memory: the cycle's symbols, and behind them the symbol that ended it the last time, which
- * it holds. If all are equal, the plain way would find the same. If only what ended it is different, the cycle is searched
- * for that symbol. Anything else goes the plain way, and so does what is too close to the end of a batch.
- *
- * What was found the plain way is not looked up at once: up to FOUND_MAX repeated cycles are found first, and what the lookups
- * need of memory is fetched meanwhile. Until then its place as a guess is its number among them, and its symbols are
- * compared where they came in. Then all are handed on in order. If there is no room for a new cycle, everything is cleared,
- * and all of them are looked up anew.
- *
- * A cycle of the greatest length ends whatever follows, so that only its symbols are compared.
+ * There are two fast ways, which find the same. In regular programs the same cycles come again and again, and guesses are right
+ * (layer_guess.c). Where more than a few of a block are wrong, many symbols are compared at once instead (ahead.h): that
+ * takes the same time whatever comes, but each cycle has to be looked up. What is left at the end of a batch goes the plain way.
  *
  * Threads take turns. Stamps are shared, so a layer that has an open cycle stamps it again when another layer had the
  * stamps in between.
@@ -25,13 +17,10 @@
  *  1. open holds what was taken since the last cycle ended; no symbol twice; shorter than max_cycle.
  *  2. If open is not empty and the level's owner is this layer, exactly open's symbols are stamped with serial.
  *  3. batch and (slot, trips) refer to slots; they are empty when a table is cleared.
- *  4. guesses holds places of headers in the table, and lengths; places from PENDING on only within cycles_take().
- *  5. The word behind a cycle is a symbol it holds, or its first one.
  */
 #include "profile/layer.h"
 
 #include <assert.h>
-#include <emmintrin.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,115 +28,21 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "profile/ahead.h"
+#include "profile/layer_private.h"
 
-enum { GUESS_BITS = 13, AHEAD = 4, LANES = 8, FOUND_MAX = 64 };
-
-/* A place from here on is the number of a found cycle that is not looked up yet. */
-#define PENDING 0x80000000u
+enum { FETCH_FAR = 16, FETCH_NEAR = 8 }; /* cycles before their lookup */
+enum {
+	WRONG_MAX = 14, /* guesses in a block; more: the program is irregular */
+	IRREGULAR_BLOCKS = 16, /* that are not guessed then */
+};
 
 /* Strata of irregular programs seldom come again: a small table finds as much, and stays in the caches. */
 enum { UPPER_PART = 4, UPPER_MEMORY_MIN = 1 << 16 };
 
 DEFINE_AUTO(struct layer_space, layer_space_destroy)
 
-/* A repeated cycle that was found, not handed on yet. */
-struct found {
-	uint32_t place; /* of its header in words; from PENDING on: that of another, which will be looked up */
-	uint32_t first; /* its first symbol in the batch */
-	uint32_t length;
-	uint32_t hash; /* if it will be looked up */
-	uint64_t trips;
-};
-
-/* Symbols that come in, and how much each counts. Runs have no weights here. */
-struct batch {
-	const uint32_t *symbols;
-	const uint64_t *weights;
-	size_t count;
-};
-
-struct founds {
-	size_t count, stamped_count;
-	uint8_t stamped[FOUND_MAX]; /* those that were found the plain way */
-	struct found items[FOUND_MAX];
-};
-
-/* Where the guess is kept for what lies ahead. */
-static inline struct layer_guess *guess_of(const struct layer_level *level, const uint32_t *ahead)
-{
-	uint64_t a, b;
-
-	memcpy(&a, ahead, sizeof(a));
-	memcpy(&b, ahead + 2, sizeof(b));
-	return &level->guesses[(a * 0x9e3779b97f4a7c15u ^ b * 0xd6e8feb86659fd93u) >>
-			       (64 - GUESS_BITS)];
-}
-
-/* A bit for each of the eight words from here on that differ. */
-static inline unsigned eight_differ(const uint32_t *a, const uint32_t *b)
-{
-	__m128i first = _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)a),
-					_mm_loadu_si128((const __m128i *)b));
-	__m128i second = _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)(a + 4)),
-					 _mm_loadu_si128((const __m128i *)(b + 4)));
-
-	return (unsigned)_mm_movemask_epi8(
-		       _mm_packs_epi16(_mm_packs_epi32(first, second), _mm_setzero_si128())) ^
-	       0xff;
-}
-
-/*
- * How many of the first count words are equal, if it is less; anything from count on if all are. Reads eight at a time.
- * Short cycles, most of them, take no branch that depends on their length.
- */
-static inline size_t words_equal(const uint32_t *a, const uint32_t *b, size_t count)
-{
-	size_t at = 0;
-	unsigned differ;
-
-	while (!(differ = eight_differ(a + at, b + at)) && at + LANES < count)
-		at += LANES;
-	return differ ? at + (size_t)__builtin_ctz(differ) : count;
-}
-
-static bool word_in(uint32_t word, const uint32_t *words, size_t count)
-{
-	__m128i wanted = _mm_set1_epi32((int)word);
-	size_t i = 0;
-
-	for (; i + 4 <= count; i += 4)
-		if (_mm_movemask_epi8(
-			    _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)(words + i)), wanted)))
-			return true;
-	for (; i < count; i++)
-		if (words[i] == word)
-			return true;
-	return false;
-}
-
-static void layer_drain(struct layer *layer);
 static void levels_clear(struct layer_space *space, unsigned from, bool symbols_too);
-
-static void repeat_add(struct layer *layer)
-{
-	layer->batch[layer->pending++] =
-		(struct repeat){ .trips = layer->trips, .slot = layer->slot };
-	if (layer->pending == LAYER_BATCH)
-		layer_drain(layer);
-}
-
-static inline void cycle_found(struct layer *layer, uint32_t slot, uint64_t trips)
-{
-	if (slot == layer->slot) {
-		layer->trips += trips;
-		return;
-	}
-	if (layer->slot)
-		repeat_add(layer);
-	__builtin_prefetch(cycles_at(&layer->level->cycles, slot), 1);
-	layer->slot = slot;
-	layer->trips = trips;
-}
 
 /* Hands on the repeated cycle that may still be going on, and all before it. */
 static void repeat_end(struct layer *layer)
@@ -174,7 +69,7 @@ static uint64_t symbols_weight(const struct layer *layer, struct batch batch)
 }
 
 /* A cycle that is new. Clears tables if there is no room, unless it is made (force). */
-static uint32_t cycle_add(struct layer *layer, struct batch symbols, uint32_t hash, bool force)
+uint32_t layer_cycle_add(struct layer *layer, struct batch symbols, uint32_t hash, bool force)
 {
 	struct cycles *cycles = &layer->level->cycles;
 	uint32_t place = cycles_add(cycles, symbols.symbols, symbols.count, hash, force);
@@ -189,16 +84,11 @@ static uint32_t cycle_add(struct layer *layer, struct batch symbols, uint32_t ha
 }
 
 /* The place of a cycle that has ended. */
-static uint32_t cycle_intern(struct layer *layer, struct batch symbols, uint32_t hash, bool force)
+uint32_t layer_cycle_intern(struct layer *layer, struct batch symbols, uint32_t hash, bool force)
 {
 	uint32_t place = cycles_find(&layer->level->cycles, symbols.symbols, symbols.count, hash);
 
-	return place ? place : cycle_add(layer, symbols, hash, force);
-}
-
-static uint32_t slot_at(const struct layer *layer, uint32_t place)
-{
-	return layer->level->cycles.words.items[place + CYCLES_SLOT];
+	return place ? place : layer_cycle_add(layer, symbols, hash, force);
 }
 
 static void stamps_reserve(struct layer_level *level, uint32_t symbol)
@@ -214,7 +104,7 @@ static void stamps_reserve(struct layer_level *level, uint32_t symbol)
 }
 
 /* A serial number that no stamp has. */
-static void serial_next(struct layer_level *level)
+void layer_serial_next(struct layer_level *level)
 {
 	if (++level->serial)
 		return;
@@ -223,7 +113,7 @@ static void serial_next(struct layer_level *level)
 }
 
 /* Stamps symbols until one is stamped already, or until max; returns how many. */
-static size_t symbols_stamp(struct layer_level *level, const uint32_t *symbols, size_t max)
+size_t layer_stamp(struct layer_level *level, const uint32_t *symbols, size_t max)
 {
 	for (size_t i = 0; i < max; i++) {
 		if (symbols[i] >= level->stamps_count)
@@ -235,24 +125,18 @@ static size_t symbols_stamp(struct layer_level *level, const uint32_t *symbols, 
 	return max;
 }
 
-static void stamps_take(struct layer *layer)
+void layer_stamps_take(struct layer *layer)
 {
 	struct layer_level *level = layer->level;
 
 	if (layer->open.count && level->owner == layer)
 		return;
-	serial_next(level);
+	layer_serial_next(level);
 	level->owner = layer;
-	symbols_stamp(level, layer->open.items, layer->open.count);
+	layer_stamp(level, layer->open.items, layer->open.count);
 }
 
-static struct batch batch_part(struct batch batch, size_t first, size_t count)
-{
-	return (struct batch){ batch.symbols + first, batch.weights ? batch.weights + first : NULL,
-			       count };
-}
-
-static void open_append(struct layer *layer, struct batch batch)
+void layer_open_append(struct layer *layer, struct batch batch)
 {
 	size_t had = layer->open.count;
 
@@ -272,7 +156,8 @@ static void open_append(struct layer *layer, struct batch batch)
 static void open_end(struct layer *layer, bool force)
 {
 	struct batch open = { layer->open.items, layer->open_weights.items, layer->open.count };
-	uint32_t place = cycle_intern(layer, open, cycles_hash(open.symbols, open.count), force);
+	uint32_t place =
+		layer_cycle_intern(layer, open, cycles_hash(open.symbols, open.count), force);
 
 	layer->open.count = 0;
 	cycle_found(layer, slot_at(layer, place), 1);
@@ -283,162 +168,81 @@ static size_t open_continue(struct layer *layer, struct batch batch)
 {
 	size_t room = layer->level->max_cycle - layer->open.count, taken;
 
-	stamps_take(layer);
-	taken = symbols_stamp(layer->level, batch.symbols, batch.count < room ? batch.count : room);
-	open_append(layer, batch_part(batch, 0, taken));
+	layer_stamps_take(layer);
+	taken = layer_stamp(layer->level, batch.symbols, batch.count < room ? batch.count : room);
+	layer_open_append(layer, batch_part(batch, 0, taken));
 	if (taken < batch.count || taken == room)
 		open_end(layer, false);
 	return taken;
 }
 
-/* Whether the cycle that lies ahead is this one. What ended it the last time may have changed. */
-static inline bool guess_right(const struct layer_level *level, const uint32_t *symbols,
-			       const struct founds *founds, struct layer_guess guess,
-			       const uint32_t *ahead, size_t compared)
+static size_t long_length(void *context, const uint32_t *symbols, size_t count)
 {
-	bool pending = guess.place >= PENDING;
-	const uint32_t *words = pending ? symbols + founds->items[guess.place % FOUND_MAX].first
-					: &level->cycles.words.items[guess.place + CYCLES_HEADER];
-	size_t equal = words_equal(ahead, words, compared);
+	struct layer_level *level = context;
 
-	if (equal >= compared)
-		return true;
-	if (equal != guess.length || !word_in(ahead[equal], words, equal))
-		return false;
-	if (!pending)
-		level->cycles.words.items[guess.place + CYCLES_HEADER + equal] = ahead[equal];
-	return true;
+	layer_serial_next(level);
+	level->owner = NULL;
+	return layer_stamp(level, symbols, count < level->max_cycle ? count : level->max_cycle);
 }
 
-/*
- * Finds cycles as long as guesses are right; returns where they end. Nothing is open. What was found is tried again before
- * another guess is chosen. Where the next one begins depends on the guess alone: that need not wait for the comparison.
- */
-static size_t cycles_guess(struct layer *layer, const uint32_t *symbols, size_t at, size_t count,
-			   struct founds *founds)
+static uint32_t found_look_up(struct layer *layer, struct batch cycle, uint32_t hash)
 {
-	const struct layer_level *level = layer->level;
-	size_t guessed = 0, found_count = founds->count;
+	struct cycles *cycles = &layer->level->cycles;
+	uint32_t place = cycle.count < AHEAD_WINDOW
+				 ? cycles_find_short(cycles, cycle.symbols, cycle.count, hash)
+				 : cycles_find(cycles, cycle.symbols, cycle.count, hash);
 
-	while (count - at >= AHEAD && found_count < FOUND_MAX) {
-		struct layer_guess guess = *guess_of(level, symbols + at);
-		size_t compared = (size_t)guess.length + (guess.length < level->max_cycle);
-		size_t first = at, trips = 0;
-
-		while (compared + LANES <= count - at &&
-		       guess_right(level, symbols, founds, guess, symbols + at, compared)) {
-			at += guess.length;
-			trips++;
-		}
-		if (!trips)
-			break;
-		founds->items[found_count++] = (struct found){ .place = guess.place,
-							       .first = (uint32_t)first,
-							       .length = guess.length,
-							       .trips = trips };
-		guessed += trips;
-	}
-	layer->counts.guessed += guessed;
-	founds->count = found_count;
-	return at;
+	return place ? place : layer_cycle_add(layer, cycle, hash, false);
 }
 
-/* Finds one cycle the plain way; what does not end in the batch is open then. */
-static size_t cycle_stamp(struct layer *layer, struct batch batch, size_t at, struct founds *founds)
+static void founds_hand_on(struct layer *layer, struct batch batch, const struct ahead *founds)
 {
-	struct layer_level *level = layer->level;
-	struct found *found = &founds->items[founds->count];
-	const uint32_t *symbols = batch.symbols;
-	size_t rest = batch.count - at, taken;
+	const struct cycles *cycles = &layer->level->cycles;
 
-	stamps_take(layer);
-	taken = symbols_stamp(level, symbols + at,
-			      rest < level->max_cycle ? rest : level->max_cycle);
-	if (taken == rest && taken < level->max_cycle) {
-		open_append(layer, batch_part(batch, at, taken));
-		return batch.count;
-	}
-	*found = (struct found){ .place = PENDING | (uint32_t)founds->count,
-				 .first = (uint32_t)at,
-				 .length = (uint32_t)taken,
-				 .hash = cycles_hash(symbols + at, taken),
-				 .trips = 1 };
-	if (rest >= AHEAD)
-		*guess_of(level, symbols + at) =
-			(struct layer_guess){ found->place, found->length };
-	cycles_fetch(&level->cycles, found->hash);
-	founds->stamped[founds->stamped_count++] = (uint8_t)founds->count++;
-	return at + taken;
-}
-
-/* Looks up a cycle of the batch, and keeps it as the next guess. */
-static void found_look_up(struct layer *layer, struct batch batch, struct found *found, bool force)
-{
-	struct layer_level *level = layer->level;
-	struct batch cycle = batch_part(batch, found->first, found->length);
-
-	found->place = cycle_intern(layer, cycle, found->hash, force);
-	if (found->length < level->max_cycle)
-		level->cycles.words.items[found->place + CYCLES_HEADER + found->length] =
-			cycle.symbols[found->length];
-	if (batch.count - found->first >= AHEAD)
-		*guess_of(level, cycle.symbols) =
-			(struct layer_guess){ found->place, found->length };
-}
-
-/* The table was cleared: no place has a meaning any more. */
-static void founds_renew(struct layer *layer, struct batch batch, struct founds *founds)
-{
+	for (size_t i = 0; i < founds->count && i < FETCH_FAR; i++)
+		cycles_fetch(cycles, founds->cycles[i].hash);
 	for (size_t i = 0; i < founds->count; i++) {
-		struct found *found = &founds->items[i];
+		const struct ahead_cycle *found = &founds->cycles[i];
+		uint32_t place;
 
-		found->hash = cycles_hash(batch.symbols + found->first, found->length);
-		found_look_up(layer, batch, found, true);
+		if (i + FETCH_FAR < founds->count)
+			cycles_fetch(cycles, found[FETCH_FAR].hash);
+		if (i + FETCH_NEAR < founds->count)
+			cycles_fetch_words(cycles, found[FETCH_NEAR].hash);
+		place = found_look_up(layer, batch_part(batch, found->first, found->length),
+				      found->hash);
+		cycle_found(layer, slot_at(layer, place), found->trips);
 	}
 }
 
-static void founds_look_up(struct layer *layer, struct batch batch, struct founds *founds)
+/* Without guesses. Returns how many symbols were taken. */
+static size_t cycles_compare(struct layer *layer, struct batch batch)
 {
-	uint64_t clearings = layer->level->clearings;
+	const struct ahead_long longer = { long_length, layer->level };
+	struct ahead founds;
+	size_t taken = ahead_find(batch.symbols, batch.count, &longer, &founds);
 
-	for (size_t i = 0; i < founds->stamped_count; i++)
-		cycles_fetch_words(&layer->level->cycles, founds->items[founds->stamped[i]].hash);
-	for (size_t i = 0; i < founds->stamped_count; i++) {
-		found_look_up(layer, batch, &founds->items[founds->stamped[i]], false);
-		if (layer->level->clearings == clearings)
-			continue;
-		founds_renew(layer, batch, founds);
-		break;
-	}
+	if (taken)
+		founds_hand_on(layer, batch, &founds);
+	return taken;
 }
 
-static inline void found_hand_on(struct layer *layer, const struct founds *founds,
-				 const struct found *found)
-{
-	uint32_t place = found->place;
-
-	if (place >= PENDING)
-		place = founds->items[place % FOUND_MAX].place;
-	cycle_found(layer, slot_at(layer, place), found->trips);
-}
-
-/* Finds a number of cycles, then looks up those that were not guessed: what that needs of memory is fetched meanwhile. */
+/* Nothing is open. Now and then it is tried whether guesses are right again. */
 static size_t cycles_take(struct layer *layer, struct batch batch)
 {
-	struct founds founds;
-	size_t at = 0;
+	struct layer_level *level = layer->level;
+	size_t taken = 0, wrong = 0;
 
-	founds.count = founds.stamped_count = 0;
-	while (true) {
-		at = cycles_guess(layer, batch.symbols, at, batch.count, &founds);
-		if (at == batch.count || founds.count == FOUND_MAX)
-			break;
-		at = cycle_stamp(layer, batch, at, &founds);
+	if (level->irregular && level->max_cycle > AHEAD_WINDOW) {
+		level->irregular--;
+		taken = cycles_compare(layer, batch);
 	}
-	founds_look_up(layer, batch, &founds);
-	for (size_t i = 0; i < founds.count; i++)
-		found_hand_on(layer, &founds, &founds.items[i]);
-	return at;
+	if (taken)
+		return taken;
+	taken = layer_guess_take(layer, batch, &wrong);
+	if (wrong > WRONG_MAX)
+		level->irregular = IRREGULAR_BLOCKS;
+	return taken;
 }
 
 static void batch_push(struct layer *layer, struct batch batch)
@@ -567,7 +371,7 @@ static void layer_hand_on(struct layer *layer, const struct repeat *repeats, siz
 	}
 }
 
-static void layer_drain(struct layer *layer)
+void layer_drain(struct layer *layer)
 {
 	uint64_t weights[LAYER_BATCH];
 	size_t count = layer->pending;
@@ -593,11 +397,6 @@ void layer_finish(struct layer *layer)
 	}
 }
 
-static void guesses_clear(struct layer_level *level)
-{
-	memset(level->guesses, 0xff, sizeof(*level->guesses) << GUESS_BITS);
-}
-
 /* The levels above were forgotten before: their symbols have lost their meaning after this. */
 static void level_forget(struct layer_space *space, unsigned depth)
 {
@@ -612,7 +411,7 @@ static void level_forget(struct layer_space *space, unsigned depth)
 	level->base += last;
 	cycles_clear(&level->cycles);
 	repeats_clear(&level->repeats);
-	guesses_clear(level);
+	layer_guesses_clear(level);
 }
 
 /* Forgets all levels from one on; symbols_too: also the meaning of the symbols that come into the first. */
@@ -675,8 +474,8 @@ static int level_init(struct layer_level *level, const struct layer_space_option
 		return err;
 	repeats_init(&level->repeats, cycles.memory / 2);
 	level->max_cycle = options->max_cycle;
-	level->guesses = mem_alloc(sizeof(*level->guesses) << GUESS_BITS);
-	guesses_clear(level);
+	level->guesses = mem_alloc(sizeof(*level->guesses) << LAYER_GUESS_BITS);
+	layer_guesses_clear(level);
 	return 0;
 }
 
@@ -772,7 +571,7 @@ size_t layer_space_memory(const struct layer_space *space)
 
 		bytes += cycles_memory(&level->cycles) + repeats_memory(&level->repeats) +
 			 level->stamps_count * sizeof(*level->stamps) +
-			 (sizeof(*level->guesses) << GUESS_BITS);
+			 (sizeof(*level->guesses) << LAYER_GUESS_BITS);
 	}
 	return bytes;
 }

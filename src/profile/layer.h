@@ -80,6 +80,7 @@ struct layer_level {
 	uint32_t serial;
 	struct layer *owner;
 	struct layer_guess *guesses; /* by what lies ahead */
+	unsigned irregular; /* so many blocks are not guessed */
 	uint64_t evicted; /* cycles forgotten because memory was full */
 	uint64_t clearings;
 };

@@ -297,6 +297,64 @@ static void test_threads(void **state)
 	threads_end(space, layers);
 }
 
+static bool word_before(const uint32_t *words, size_t count, uint32_t word)
+{
+	while (count--)
+		if (words[count] == word)
+			return true;
+	return false;
+}
+
+/* The definition, for the lowest level: equal cycles in a row are one. */
+static uint64_t repeats_plain(const uint32_t *symbols, size_t count)
+{
+	size_t at = 0, before = 0, before_length = 0;
+	uint64_t repeats = 0;
+
+	while (at < count) {
+		size_t length = 1;
+
+		while (at + length < count &&
+		       !word_before(symbols + at, length, symbols[at + length]))
+			length++;
+		repeats += length != before_length ||
+			   memcmp(symbols + at, symbols + before, length * sizeof(*symbols)) != 0;
+		before = at;
+		before_length = length;
+		at += length;
+	}
+	return repeats;
+}
+
+/* Short loops in no order: guesses are given up, and nothing else changes. */
+static void test_irregular(void **state)
+{
+	enum { COUNT = 100000 };
+	uint32_t *symbols = malloc(COUNT * sizeof(*symbols));
+	struct layer_space *space;
+	struct layer *layer;
+
+	srandom(5);
+	for (size_t at = 0; at < COUNT;) {
+		size_t length = 1 + (size_t)random() % 7, trips = 1 + (size_t)random() % 3;
+		uint32_t body = (uint32_t)random() % 4;
+
+		for (size_t i = 0; i < length * trips && at < COUNT; i++)
+			symbols[at++] = body + (uint32_t)(i % length) * 3;
+	}
+	assert_int_equal(layer_space_create(&(struct layer_space_options){}, &space), 0);
+	layer = layer_create(space);
+	for (size_t at = 0; at < COUNT; at += 5000)
+		layer_push(layer, symbols + at, 5000);
+	assert_true(space->levels[0].irregular > 0);
+	layer_finish(layer);
+	assert_int_equal(layer->counts.length, COUNT);
+	assert_int_equal(layer->counts.repeats, repeats_plain(symbols, COUNT));
+	layer_destroy(layer);
+	layer_space_destroy(space);
+	free(symbols);
+}
+
 /* The sequence can be rebuilt, each number was given once, no trip is missing, and it stays small. */
 static void test_memory(void **state)
 {
@@ -343,7 +401,8 @@ int main(void)
 		cmocka_unit_test(test_paths),	     cmocka_unit_test(test_paths_cut),
 		cmocka_unit_test(test_path_pending), cmocka_unit_test(test_strata),
 		cmocka_unit_test(test_weights),	     cmocka_unit_test(test_threads),
-		cmocka_unit_test(test_memory),	     cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_irregular),    cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

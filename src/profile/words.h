@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Comparing symbols. Most sequences of them are short, so that calling memcmp() would be most of the work. */
+#pragma once
+
+#include <emmintrin.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline __m128i words_four(const uint32_t *words)
+{
+	return _mm_loadu_si128((const __m128i *)words);
+}
+
+static inline bool words_same(const uint32_t *a, const uint32_t *b, size_t count)
+{
+	size_t i = 0;
+
+	for (; i + 4 <= count; i += 4)
+		if (_mm_movemask_epi8(_mm_cmpeq_epi32(words_four(a + i), words_four(b + i))) !=
+		    0xffff)
+			return false;
+	for (; i < count; i++)
+		if (a[i] != b[i])
+			return false;
+	return true;
+}
+
+/* The same for at most 16, if as many can be read: no branch depends on the count. */
+static inline bool words_same_short(const uint32_t *a, const uint32_t *b, size_t count)
+{
+	__m128i equal[4];
+
+#pragma GCC unroll 4
+	for (unsigned i = 0; i < 4; i++)
+		equal[i] = _mm_cmpeq_epi32(words_four(a + i * 4), words_four(b + i * 4));
+	return !(
+		~(unsigned)_mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(equal[0], equal[1]),
+							     _mm_packs_epi32(equal[2], equal[3]))) &
+		((1u << count) - 1));
+}
+
+static inline bool words_hold(const uint32_t *words, size_t count, uint32_t word)
+{
+	__m128i wanted = _mm_set1_epi32((int)word);
+	size_t i = 0;
+
+	for (; i + 4 <= count; i += 4)
+		if (_mm_movemask_epi8(_mm_cmpeq_epi32(words_four(words + i), wanted)))
+			return true;
+	for (; i < count; i++)
+		if (words[i] == word)
+			return true;
+	return false;
+}
