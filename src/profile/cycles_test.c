@@ -184,8 +184,11 @@ static void kind_check(enum cycles_kind kind)
 			key = key * 4 + symbols[j];
 		slot = cycles_intern(&cycles, symbols, length, false);
 		cycles_count(&cycles, slot, 2);
-		if (!map_find(&slots, key))
-			*map_at(&slots, key, NULL) = slots.count;
+		if (!map_find(&slots, key)) {
+			uint64_t *place = map_at(&slots, key, NULL);
+
+			*place = slots.count;
+		}
 		assert_int_equal(slot, *map_find(&slots, key));
 		assert_int_equal(cycles_at(&cycles, slot)->length, length);
 		assert_memory_equal(cycles_symbols(&cycles, slot), symbols, length * 4);
