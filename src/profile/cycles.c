@@ -318,23 +318,6 @@ static void chain_append(struct cycles *cycles, uint32_t slot)
 	bucket->depth++;
 }
 
-void cycles_fetch(const struct cycles *cycles, uint32_t hash)
-{
-	if (cycles->options.kind == CYCLES_OPEN)
-		__builtin_prefetch(&cycles->places[hash & cycles->places_mask]);
-}
-
-void cycles_fetch_words(const struct cycles *cycles, uint32_t hash)
-{
-	uint64_t place;
-
-	if (cycles->options.kind != CYCLES_OPEN)
-		return;
-	place = cycles->places[hash & cycles->places_mask];
-	if (place >> 32 == hash)
-		__builtin_prefetch(&cycles->words.items[(uint32_t)place]);
-}
-
 uint32_t cycles_find(struct cycles *cycles, const uint32_t *symbols, size_t length, uint32_t hash)
 {
 	assert(length > 0);

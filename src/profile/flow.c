@@ -60,19 +60,34 @@ static struct sequence_position position_of(const struct flow *flow)
 					   } };
 }
 
-/* What the row holds, by repeated path. */
+/* What the row holds, by path. */
 static void row_count(struct flow *flow, const struct sequence_job *job)
+{
+	size_t had = flow->trips.count, want = paths_level(flow->space)->cycles.entries.count;
+
+	if (!flow->space->options.counted)
+		return;
+	if (had < want) {
+		array_reserve(&flow->trips, want);
+		memset(flow->trips.items + had, 0, (want - had) * sizeof(*flow->trips.items));
+		flow->trips.count = want;
+	}
+	for (size_t i = 0; i < job->pairs.count; i++)
+		flow->trips.items[job->pairs.items[i].slot] +=
+			job->pairs.items[i].trips * job->counts.items[i];
+}
+
+/* Slots still have a meaning. */
+static void counts_hand_out(struct flow *flow)
 {
 	const struct flow_space_options *options = &flow->space->options;
 	const struct cycles *paths = &paths_level(flow->space)->cycles;
 
-	for (size_t i = 0; options->counted && i < job->pairs.count; i++) {
-		const struct repeat *pair = &job->pairs.items[i];
-
-		options->counted(options->context, flow, cycles_symbols(paths, pair->slot),
-				 cycles_at(paths, pair->slot)->length,
-				 pair->trips * job->counts.items[i]);
-	}
+	for (uint32_t slot = 1; slot < flow->trips.count; slot++)
+		if (flow->trips.items[slot])
+			options->counted(options->context, flow, cycles_symbols(paths, slot),
+					 cycles_at(paths, slot)->length, flow->trips.items[slot]);
+	array_deinit(&flow->trips);
 }
 
 /* Hands out rows that are compressed by now; wait: the oldest in any case. */
@@ -167,6 +182,8 @@ static void flow_clearing(void *context, unsigned level)
 		return;
 	rows_make(space);
 	definitions_make(space);
+	for (struct flow *flow = space->flows; flow; flow = flow->next)
+		counts_hand_out(flow);
 }
 
 static void symbols_fill(struct flow_space *space, unsigned level, const struct cycle *cycle)
@@ -284,6 +301,7 @@ void flow_destroy(struct flow *flow)
 	flow->space->room -= flow->row.capacity;
 	layer_destroy(flow->paths);
 	array_deinit(&flow->row);
+	array_deinit(&flow->trips);
 	free(flow);
 }
 
@@ -307,6 +325,7 @@ int flow_finish(struct flow *flow)
 		row_make(flow);
 		flow->finishing = false;
 		rows_finish(flow->space);
+		counts_hand_out(flow);
 	}
 	return flow->space->err;
 }
@@ -325,6 +344,7 @@ size_t flow_space_memory(const struct flow_space *space)
 
 	for (const struct flow *flow = space->flows; flow; flow = flow->next)
 		bytes += sizeof(*flow) + flow->row.capacity * sizeof(*flow->row.items) +
+			 flow->trips.capacity * sizeof(*flow->trips.items) +
 			 space->layers->level_count * sizeof(struct layer);
 	return bytes;
 }

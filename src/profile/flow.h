@@ -73,8 +73,8 @@ struct flow_space_options {
 		cycles; /* memory is that of paths; everything together takes about twice as much */
 	int (*row)(void *context, struct flow *flow, const struct sequence_row *row);
 	/*
-	 * Of a row that comes: the thread ran a path, given by its runs, so many times. The same path may be told several
-	 * times. May be NULL.
+	 * The thread ran a path, given by its runs, so many times: when it has ended, or earlier if memory is full. The same path may
+	 * be told several times. May be NULL.
 	 */
 	void (*counted)(void *context, struct flow *flow, const uint32_t *runs, size_t count,
 			uint64_t trips);
@@ -116,6 +116,7 @@ struct flow {
 	struct layer *paths; /* level 0; ->next the strata, and so on; their counts may be read */
 	void *owner; /* the caller's */
 	ARRAY(uint32_t) row; /* symbols since the last row */
+	ARRAY(uint64_t) trips; /* by the slot of a path, of all rows; not told yet */
 	bool finishing; /* the last row waits until the layers above have finished, too */
 };
 

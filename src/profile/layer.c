@@ -33,7 +33,7 @@
 
 enum { FETCH_FAR = 16, FETCH_NEAR = 8 }; /* cycles before their lookup */
 enum {
-	WRONG_MAX = 14, /* guesses in a block; more: the program is irregular */
+	WRONG_MAX = 18, /* guesses in a block; more: the program is irregular */
 	IRREGULAR_BLOCKS = 16, /* that are not guessed then */
 };
 
