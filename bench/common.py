@@ -37,6 +37,7 @@ class Bench:
                             help="few and short runs: shows that the script works, decides nothing")
         parser.add_argument("--runs", type=int, help="runs of each kind")
         parser.add_argument("--keep", action="store_true", help="keep the scratch folder")
+        parser.add_argument("--kind", default="", help="only the kinds of runs whose name has this, and what they are compared with")
         parser.add_argument("--only", metavar="PROGRAM", help="xz, python3 or povray, where a script has them")
         self.options = parser.parse_args()
         self.quick = self.options.quick
