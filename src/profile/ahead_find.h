@@ -21,7 +21,6 @@
  * 1. Nothing beyond symbols[count - 1] is read.
  * 2. Where a cycle begins, its length and trips depend on nothing but the symbols from there on.
  */
-#include <string.h>
 
 #include "profile/ahead.h"
 #include "profile/cycles.h"

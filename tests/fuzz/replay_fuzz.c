@@ -118,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!replay) {
 		blocks_fill(&blocks);
-		replay_create(&blocks, &replay);
+		replay_create(&blocks, UINT64_MAX, &replay);
 	}
 	memcpy(run, data, head);
 	/* What the reader of the ring has checked. */
