@@ -265,9 +265,11 @@ static uint32_t entry_add(struct cycles *cycles, const uint32_t *symbols, size_t
 	return slot;
 }
 
-/* Looks at no entry: what a header has is enough. */
-static uint32_t open_find(struct cycles *cycles, const uint32_t *symbols, size_t length,
-			  uint32_t hash)
+/* Looks at no entry: what a header has is enough. Inlined, so that each way to compare is code of its own. */
+static inline __attribute__((always_inline)) uint32_t open_find(struct cycles *cycles,
+								const uint32_t *symbols,
+								size_t length, uint32_t hash,
+								bool is_short)
 {
 	size_t at = hash & cycles->places_mask;
 
@@ -277,7 +279,8 @@ static uint32_t open_find(struct cycles *cycles, const uint32_t *symbols, size_t
 
 		cycles->stats.probes++;
 		if (cycles->places[at] >> 32 == hash && header[CYCLES_LENGTH] == length &&
-		    words_same(header + CYCLES_HEADER, symbols, length))
+		    (is_short ? words_same_short : words_same)(header + CYCLES_HEADER, symbols,
+							       length))
 			return place;
 	}
 	return 0;
@@ -322,29 +325,17 @@ uint32_t cycles_find(struct cycles *cycles, const uint32_t *symbols, size_t leng
 {
 	assert(length > 0);
 	cycles->stats.lookups++;
-	return cycles->options.kind == CYCLES_OPEN ? open_find(cycles, symbols, length, hash)
+	return cycles->options.kind == CYCLES_OPEN ? open_find(cycles, symbols, length, hash, false)
 						   : chain_find(cycles, symbols, length, hash);
 }
 
 uint32_t cycles_find_short(struct cycles *cycles, const uint32_t *symbols, size_t length,
 			   uint32_t hash)
 {
-	size_t at = hash & cycles->places_mask;
-
 	assert(length > 0 && length <= CYCLES_SHORT);
 	cycles->stats.lookups++;
-	if (cycles->options.kind != CYCLES_OPEN)
-		return chain_find(cycles, symbols, length, hash);
-	for (; cycles->places[at]; at = (at + 1) & cycles->places_mask) {
-		uint32_t place = (uint32_t)cycles->places[at];
-		const uint32_t *header = &cycles->words.items[place];
-
-		cycles->stats.probes++;
-		if (cycles->places[at] >> 32 == hash && header[CYCLES_LENGTH] == length &&
-		    words_same_short(header + CYCLES_HEADER, symbols, length))
-			return place;
-	}
-	return 0;
+	return cycles->options.kind == CYCLES_OPEN ? open_find(cycles, symbols, length, hash, true)
+						   : chain_find(cycles, symbols, length, hash);
 }
 
 uint32_t cycles_add(struct cycles *cycles, const uint32_t *symbols, size_t length, uint32_t hash,

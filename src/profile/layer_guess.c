@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "profile/ahead.h"
+#include "profile/words.h"
 
 enum { AHEAD = 4, LANES = 8, FOUND_MAX = 64 };
 
@@ -82,21 +83,6 @@ static inline size_t words_equal(const uint32_t *a, const uint32_t *b, size_t co
 	return differ ? at + (size_t)__builtin_ctz(differ) : count;
 }
 
-static bool word_in(uint32_t word, const uint32_t *words, size_t count)
-{
-	__m128i wanted = _mm_set1_epi32((int)word);
-	size_t i = 0;
-
-	for (; i + 4 <= count; i += 4)
-		if (_mm_movemask_epi8(
-			    _mm_cmpeq_epi32(_mm_loadu_si128((const __m128i *)(words + i)), wanted)))
-			return true;
-	for (; i < count; i++)
-		if (words[i] == word)
-			return true;
-	return false;
-}
-
 /* Whether the cycle that lies ahead is this one. What ended it the last time may have changed. */
 static inline bool guess_right(const struct layer_level *level, const uint32_t *symbols,
 			       const struct founds *founds, struct layer_guess guess,
@@ -109,7 +95,7 @@ static inline bool guess_right(const struct layer_level *level, const uint32_t *
 
 	if (equal >= compared)
 		return true;
-	if (equal != guess.length || !word_in(ahead[equal], words, equal))
+	if (equal != guess.length || !words_hold(words, equal, ahead[equal]))
 		return false;
 	if (!pending)
 		level->cycles.words.items[guess.place + CYCLES_HEADER + equal] = ahead[equal];
