@@ -4,7 +4,7 @@
  *
  * 1. A serial number stands for one translation for ever: a record in flight names what really ran.
  * 2. When the kernel's maps are full, all of them are emptied at once and fill again with what is hot. Translations of
- *    the time before are kept until the next such time, for the records that are still under way.
+ *    the time before are kept for the runs that are still under way (blocks_settle()).
  */
 #include "ingest/blocks.h"
 
@@ -37,7 +37,8 @@ struct blocks {
 	uint64_t budget_at; /* when budget_left was right */
 	uint64_t budget_left;
 	uint32_t first_serial;
-	uint32_t kept_from; /* serials below are of the time before the maps were emptied */
+	uint32_t current_from; /* serials below are of the time before the maps were emptied */
+	uint32_t needed_from; /* what current_from was at the last blocks_settle() */
 };
 
 /* Code that was read: what follows a block mostly lies close to it. */
@@ -83,7 +84,7 @@ void blocks_create(struct sampler *sampler, struct loadmap *loadmap, struct bloc
 
 	blocks->sampler = sampler;
 	blocks->loadmap = loadmap;
-	blocks->first_serial = blocks->kept_from = 1;
+	blocks->first_serial = blocks->current_from = blocks->needed_from = 1;
 	blocks->budget_at = clock_monotonic();
 	blocks->budget_left = BUDGET_NS;
 	*ret = blocks;
@@ -143,12 +144,19 @@ static struct translation *find(const struct blocks *blocks, const struct block_
 
 /* --- Translating --------------------------------------------------------------------------------- */
 
-/* Empties the kernel's maps, and drops what was kept from the time before. */
 static void start_over(struct blocks *blocks)
 {
-	uint32_t dropped = blocks->kept_from - blocks->first_serial;
-
 	log_debug("translations fill the kernel's maps: starting over");
+	blocks->current_from = blocks->first_serial + (uint32_t)blocks->all.count;
+	sampler_forget_blocks(blocks->sampler);
+}
+
+static void drop_until(struct blocks *blocks, uint32_t serial)
+{
+	uint32_t dropped = serial - blocks->first_serial;
+
+	if (!dropped)
+		return;
 	for (uint32_t i = 0; i < dropped; i++)
 		translation_destroy(blocks->all.items[i]);
 	memmove(blocks->all.items, blocks->all.items + dropped,
@@ -156,9 +164,13 @@ static void start_over(struct blocks *blocks)
 	blocks->all.count -= dropped;
 	array_each(&blocks->all, translation)
 		(*translation)->follower = NULL; /* it may be one that was dropped */
-	blocks->first_serial = blocks->kept_from;
-	blocks->kept_from = blocks->first_serial + (uint32_t)blocks->all.count;
-	sampler_forget_blocks(blocks->sampler);
+	blocks->first_serial = serial;
+}
+
+void blocks_settle(struct blocks *blocks)
+{
+	drop_until(blocks, blocks->needed_from);
+	blocks->needed_from = blocks->current_from;
 }
 
 static int publish(struct blocks *blocks, const struct block_key *key,

@@ -39,6 +39,11 @@ void blocks_destroy(struct blocks *blocks);
 DEFINE_AUTO(struct blocks, blocks_destroy)
 
 int blocks_want(struct blocks *blocks, const struct run_wanted *wanted);
+/*
+ * Says that all runs that were sent before the last such call have been replayed: translations that were dropped from the
+ * kernel's maps by then are no longer needed.
+ */
+void blocks_settle(struct blocks *blocks);
 /* NULL: there is none, or it was dropped long ago. */
 struct translation *blocks_get(const struct blocks *blocks, uint32_t serial);
 /* Note number `number` of the translation. */

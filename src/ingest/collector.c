@@ -41,6 +41,7 @@ static void collector_deinit(struct collector *collector)
 	store_destroy(collector->store);
 	command_destroy(collector->command);
 	strbuf_deinit(&collector->queue);
+	backlog_deinit(&collector->backlog);
 	array_deinit(&collector->tids);
 	map_deinit(&collector->members);
 	array_deinit(&collector->cpus);

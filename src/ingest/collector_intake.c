@@ -11,6 +11,7 @@
  *	3. queue        -> samples
  *	4. counts of the interval before -> samples: their stacks are in the store since 3
  *	5. load map     -> sampler (tables and mappings of processes that were sampled)
+ *	6. runs of some seconds -> values, when they are due; between them 1 to 3 again
  */
 #include "ingest/collector_internal.h"
 
@@ -53,7 +54,10 @@ static int on_identity(void *ctx, const struct sample_identity *identity)
 
 static int on_run(void *ctx, const struct run_record *run)
 {
-	return queue_record(ctx, run, run_record_size(run->log_count));
+	struct collector *collector = ctx;
+
+	backlog_add(&collector->backlog, run);
+	return 0;
 }
 
 static int on_wanted(void *ctx, const struct run_wanted *wanted)
@@ -107,8 +111,6 @@ static int record_apply(struct collector *collector, const void *data)
 		publisher_want(collector->publisher, record->image.tgid);
 		recheck_note(collector->recheck, record->image.tgid);
 		return samples_dump(collector->samples, data);
-	case RECORD_RUN:
-		return values_run(collector->values, data);
 	case RECORD_WANTED:
 		return blocks_want(collector->blocks, data);
 	default:
@@ -131,16 +133,12 @@ static const struct sample_record *queue_take(struct collector *collector, size_
 
 static int queue_apply(struct collector *collector)
 {
+	const struct sample_record *record;
 	size_t at = 0;
-	const struct sample_record *record = queue_take(collector, &at), *next;
 	int err = 0;
 
-	for (; record && !err; record = next) {
-		next = queue_take(collector, &at);
-		if (next && next->kind == RECORD_RUN)
-			values_expect(collector->values, (const struct run_record *)next);
+	while (!err && (record = queue_take(collector, &at)))
 		err = record_apply(collector, record);
-	}
 	collector->queue.length = 0;
 	return err;
 }
@@ -231,7 +229,8 @@ static bool counts_due(struct collector *collector)
 	return true;
 }
 
-int collector_round(struct collector *collector)
+/* Steps 1 to 3. */
+static int intake(struct collector *collector)
 {
 	int err = 0;
 
@@ -239,11 +238,35 @@ int collector_round(struct collector *collector)
 		err = sampler_drain_ring(collector->sampler);
 	if (!err)
 		err = perfring_drain(collector->ring, collector_event, collector);
+	return err ? err : queue_apply(collector);
+}
+
+static int on_pause(void *ctx)
+{
+	return intake(ctx);
+}
+
+static int runs_replay(struct collector *collector)
+{
+	int err;
+
+	if (!backlog_is_due(&collector->backlog, clock_monotonic()) && !collector->done)
+		return 0;
+	err = backlog_replay(&collector->backlog, collector->values, on_pause, collector);
 	if (!err)
-		err = queue_apply(collector);
+		blocks_settle(collector->blocks);
+	return err;
+}
+
+int collector_round(struct collector *collector)
+{
+	int err = intake(collector);
+
 	if (!err && collector->sampler && (counts_due(collector) || collector->done))
 		err = sampler_drain_counts(collector->sampler);
 	if (!err && collector->publisher)
 		err = publisher_sync(collector->publisher);
+	if (!err && collector->values)
+		err = runs_replay(collector);
 	return err;
 }

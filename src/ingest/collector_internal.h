@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/map.h"
 #include "base/strbuf.h"
+#include "ingest/backlog.h"
 #include "ingest/blocks.h"
 #include "ingest/collector.h"
 #include "ingest/command.h"
@@ -37,6 +38,7 @@ struct collector {
 	struct command *command; /* NULL: none */
 	struct recheck *recheck;
 	struct strbuf queue; /* records: size_t, then as many bytes, padded to 8 */
+	struct backlog backlog; /* runs are not in the queue: they wait longer */
 	ARRAY(pid_t) tids; /* targets when not system-wide; only without BPF */
 	struct map members; /* pids of the targets and what they created; not used system-wide */
 	ARRAY(int) cpus;

@@ -12,10 +12,14 @@
 #include <stdint.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/ids.h"
 #include "ingest/events.h"
 #include "ingest/unwind.h"
 #include "store/store.h"
+
+/* How long after its end an image or a mapping can still be asked for, in ns of event time. */
+#define LOADMAP_KEEP (10ull * NS_PER_S)
 
 /* A module as the load map knows it. Never freed before the load map: profiles refer to all of them. */
 struct loadmap_module {
@@ -42,7 +46,7 @@ struct loadmap_mapping {
 	struct loadmap_module *module;
 };
 
-/* Freed 10 s of event time after its end, but not before loadmap_each_ended() told it where that is used. */
+/* Freed LOADMAP_KEEP after its end, but not before loadmap_each_ended() told it where that is used. */
 struct loadmap_process {
 	struct process_id id;
 	uint32_t pid;

@@ -12,9 +12,6 @@
 
 enum { LOADMAP_COMM_MAX = 16, LOADMAP_NO_STRING = -1 };
 
-/* How long after its end an image or a mapping can still be asked for, in ns of event time. */
-#define LOADMAP_KEEP (10ull * NS_PER_S)
-
 struct loadmap_entry {
 	struct loadmap_module module; /* first: the public face */
 	struct loadmap_file file; /* fd is in module.fd; the rest as of opening */

@@ -25,10 +25,13 @@ enum { TEXT_MAX = 512 };
 /* --- A sampler that is none ------------------------------------------------------------------------ */
 
 static struct map published; /* module address to serial */
+static bool is_full; /* until it is emptied */
 
 int sampler_publish_block(struct sampler *sampler, const struct block_key *key,
 			  const struct uop_block *block, uint32_t serial)
 {
+	if (is_full)
+		return -ENOSPC;
 	*map_at(&published, key->address, NULL) = serial;
 	return 0;
 }
@@ -42,6 +45,7 @@ uint32_t sampler_find_block(const struct sampler *sampler, const struct block_ke
 
 void sampler_forget_blocks(struct sampler *sampler)
 {
+	is_full = false;
 }
 
 size_t sampler_kernel_text(struct sampler *sampler, uint64_t address, void *ret, size_t size)
@@ -462,6 +466,35 @@ static void runs_are_kept_or_lost(void **state)
 	assert_int_equal(values_kept(bench->values), 3);
 }
 
+/* The tables fill up and are emptied while a run is under way. */
+static void translations_wait_for_their_runs(void **state)
+{
+	struct bench *bench = *state;
+	AUTO(free_ptr) struct run_record *early = NULL;
+	size_t size;
+
+	values_begin(bench, "result", 100);
+	record_begin(bench);
+	RUN(bench, "\xff\xc0\x90", 1);
+	size = run_record_size(bench->runs.record->log_count);
+	early = mem_alloc(size);
+	memcpy(early, bench->runs.record, size);
+	for (unsigned i = 0; i < 2; i++) {
+		is_full = true;
+		record_begin(bench);
+		RUN(bench, "\xff\xc1\x90", 1);
+	}
+	assert_int_equal(values_run(bench->values, early), 0);
+	blocks_settle(bench->blocks);
+	assert_int_equal(values_run(bench->values, early), 0);
+	assert_int_equal(values_kept(bench->values), 5);
+	blocks_settle(bench->blocks);
+	assert_int_equal(values_run(bench->values, early), 0);
+	assert_int_equal(values_kept(bench->values), 5);
+	assert_int_equal(values_run(bench->values, bench->runs.record), 0);
+	assert_int_equal(values_kept(bench->values), 6);
+}
+
 static void rows_are_replaced(void **state)
 {
 	struct bench *bench = *state;
@@ -485,12 +518,19 @@ static void rows_are_replaced(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(values_are_summed_by_site), TEST(lists_hold_the_values),
-		TEST(owners_are_kept_apart),	 TEST(sites_share_hints),
-		TEST(files_are_modules),	 TEST(callers_are_kept_apart_where_wanted),
-		TEST(numbers_have_signs),	 TEST(runs_have_values_of_their_own),
-		TEST(sites_are_bounded),	 TEST(runs_are_kept_or_lost),
-		TEST(rows_are_replaced),	 TEST(values_of_a_run_are_a_group),
+		TEST(values_are_summed_by_site),
+		TEST(lists_hold_the_values),
+		TEST(owners_are_kept_apart),
+		TEST(sites_share_hints),
+		TEST(files_are_modules),
+		TEST(callers_are_kept_apart_where_wanted),
+		TEST(numbers_have_signs),
+		TEST(runs_have_values_of_their_own),
+		TEST(sites_are_bounded),
+		TEST(runs_are_kept_or_lost),
+		TEST(rows_are_replaced),
+		TEST(values_of_a_run_are_a_group),
+		TEST(translations_wait_for_their_runs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

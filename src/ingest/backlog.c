@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "ingest/backlog.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "ingest/loadmap.h"
+
+enum { PART = 1 << 20 }; /* bytes replayed between two pauses */
+
+/* Half of what the load map keeps of things that are gone: replaying may be late. */
+#define PATIENCE (LOADMAP_KEEP / 2)
+
+void backlog_init(struct backlog *backlog, size_t max)
+{
+	*backlog = (struct backlog){ .max = max };
+}
+
+void backlog_deinit(struct backlog *backlog)
+{
+	strbuf_deinit(&backlog->runs);
+}
+
+void backlog_add(struct backlog *backlog, const struct run_record *run)
+{
+	strbuf_add(&backlog->runs, run, run_record_size(run->log_count));
+}
+
+static const struct run_record *run_at(const struct backlog *backlog, size_t at)
+{
+	return (const struct run_record *)(backlog->runs.text + at);
+}
+
+bool backlog_is_due(const struct backlog *backlog, uint64_t now)
+{
+	if (!backlog->runs.length)
+		return false;
+	return backlog->runs.length >= backlog->max ||
+	       now >= run_at(backlog, 0)->record.time + PATIENCE;
+}
+
+/* Replays from one place to another, or the first behind it; *at is then where it stopped. */
+static int part_replay(const struct backlog *backlog, struct values *values, size_t end, size_t *at)
+{
+	int err = 0;
+
+	while (*at < end && !err) {
+		const struct run_record *run = run_at(backlog, *at);
+
+		*at += run_record_size(run->log_count);
+		if (*at < backlog->runs.length)
+			values_expect(values, run_at(backlog, *at));
+		err = values_run(values, run);
+	}
+	return err;
+}
+
+static void front_drop(struct backlog *backlog, size_t size)
+{
+	backlog->runs.length -= size;
+	if (size)
+		memmove(backlog->runs.text, backlog->runs.text + size, backlog->runs.length);
+}
+
+int backlog_replay(struct backlog *backlog, struct values *values, backlog_pause_fn *pause,
+		   void *ctx)
+{
+	size_t all = backlog->runs.length, at = 0;
+	int err = 0;
+
+	while (at < all && !err) {
+		err = part_replay(backlog, values, all - at > PART ? at + PART : all, &at);
+		if (!err && at < all)
+			err = pause(ctx);
+	}
+	front_drop(backlog, at);
+	return err;
+}

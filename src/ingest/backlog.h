@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Runs that wait to be replayed. Replaying takes time that the profiled programs may need, and many runs in a row take less
+ * of it than a few at a time, because what they share stays in the caches.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/strbuf.h"
+#include "ingest/values.h"
+
+struct backlog {
+	struct strbuf runs; /* one behind the other; their sizes are multiples of 8 */
+	size_t max; /* bytes that may wait */
+};
+
+void backlog_init(struct backlog *backlog, size_t max);
+void backlog_deinit(struct backlog *backlog);
+
+void backlog_add(struct backlog *backlog, const struct run_record *run);
+/* Whether there are too many, or some are too old: what they were made of is forgotten some time. */
+bool backlog_is_due(const struct backlog *backlog, uint64_t now);
+
+/* Called from time to time while runs are replayed. May add others, which then wait. */
+typedef int backlog_pause_fn(void *ctx);
+
+/* Replays what waits. */
+int backlog_replay(struct backlog *backlog, struct values *values, backlog_pause_fn *pause,
+		   void *ctx);
