@@ -21,7 +21,7 @@ _Noreturn void engine_die(const char *what)
 	__builtin_trap();
 }
 
-static void go_on(struct thread *thread)
+static void prepare(struct thread *thread)
 {
 	if (tool())
 		stream_settle(
@@ -36,6 +36,11 @@ static void go_on(struct thread *thread)
 	cache_enter(thread, translate(thread, thread->pc));
 	engine_unlock();
 	signal_check(thread);
+}
+
+static void go_on(struct thread *thread)
+{
+	prepare(thread);
 	attach_check(thread);
 }
 
@@ -164,6 +169,7 @@ void gs_set(struct thread *thread)
 	__asm__ volatile("wrgsbase %0" : : "r"(thread) : "memory");
 }
 
+/* It may leave again at once, but with a mask of its own, and not while others wait for it at the gate. */
 _Noreturn void thread_begin(struct thread *thread)
 {
 	thread->tid = (uint32_t)sys_0(gettid);
@@ -172,10 +178,11 @@ _Noreturn void thread_begin(struct thread *thread)
 	if (tool() && tool()->thread_start)
 		tool()->thread_start(thread);
 	engine_unlock();
-	go_on(thread);
+	prepare(thread);
 	attach_gate();
 	signal_unblock(guard_mask_kernel(thread, thread->start_mask));
 	signal_check(thread);
+	attach_check(thread);
 	engine_resume(thread);
 }
 

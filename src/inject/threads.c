@@ -16,6 +16,9 @@
  *    thread with a tracer. We put the kernel's number for "again unless there is a handler" in its place. Their timeout then begins
  *    anew: nobody knows how much was left of it.
  *
+ * A thread that goes on is asked to stop again after a turn, which is twice as long each time: one that has got no processor
+ * within its turn, on a busy machine, would stop where it was, again and again.
+ *
  * Signals that would be ignored may also wake a thread which has no tracer, while another one has. So all are attached to before the
  * first is stopped, and all are let go together.
  */
@@ -44,7 +47,7 @@ enum {
 };
 
 static const uint64_t patience = 10000000000; /* for all of them */
-static const uint64_t turn = 2000000; /* a thread runs before it is asked to stop again */
+static const uint64_t turn_first = 2000000, turn_most = 256000000;
 static const long look_pause = 50000;
 static const uint64_t release_patience = 200000000;
 static const uint64_t remind_pause = 500000000;
@@ -184,7 +187,11 @@ static int task_add(struct threads *threads, pid_t tid)
 {
 	if (ptrace(PTRACE_SEIZE, tid, NULL, TASK_OPTIONS))
 		return seize_refuse(threads, tid, errno);
-	*array_push(&threads->tasks) = (struct task){ .tid = tid, .remote = { .tid = tid } };
+	*array_push(&threads->tasks) = (struct task){
+		.tid = tid,
+		.turn = turn_first,
+		.remote = { .tid = tid },
+	};
 	return 0;
 }
 
@@ -249,8 +256,9 @@ static int task_look(struct threads *threads, struct task *task, bool *ret_ended
 
 	*ret_ended = event == REMOTE_ENDED;
 	if (event == REMOTE_NONE) {
-		if (clock_monotonic() - task->resumed < turn)
+		if (clock_monotonic() - task->resumed < task->turn)
 			return 0;
+		task->turn = task->turn < turn_most ? 2 * task->turn : turn_most;
 		*ret_ended = ptrace(PTRACE_INTERRUPT, task->tid, NULL, NULL) && errno == ESRCH;
 		task->resumed = clock_monotonic();
 		return 0;
@@ -328,7 +336,8 @@ int threads_collect(struct threads *threads,
 		if (!err && clock_monotonic() > end)
 			err = err_set(-ETIMEDOUT,
 				      "cannot stop all threads of process %d: one is in a system "
-				      "call that does not let go (vfork, or a device); try later",
+				      "call that does not let go (vfork, or a device), or the "
+				      "machine is too busy for it to run; try later",
 				      (int)threads->pid);
 		tasks_remind(threads, &remind);
 		if (!all)

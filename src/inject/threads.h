@@ -19,6 +19,7 @@ struct task {
 	pid_t tid;
 	bool done; /* stopped for good, until threads_deinit() */
 	uint64_t resumed; /* when it was last let run, or asked to stop */
+	uint64_t turn; /* how long it may run before it is asked again */
 	struct remote remote;
 	uint64_t area; /* memory that it has mapped for us; 0 none */
 	struct engine_parked parked;

@@ -150,6 +150,19 @@ class Same(unittest.TestCase):
             self.assertEqual(process.stdout.readline(), "caught\n")
             self.assertEqual(end(process), "done\n")
 
+    def test_at_once(self):
+        """It is to leave before its threads have all come in."""
+        command = ["import threading, time, sys",
+                   "[threading.Thread(target=time.sleep, args=(1000,), daemon=True).start() for i in range(60)]",
+                   "print('ready', flush=True)", "sys.stdin.read()", "print('done')"]
+        with program(lib.PYTHON, "-c", "\n".join(command)) as process:
+            before = state(process.pid)
+            for _ in range(3):
+                with Attached(process.pid) as attached:
+                    self.assertEqual(attached.stop(), "")
+                self.assertEqual(state(process.pid), before)
+            self.assertEqual(end(process), "done\n")
+
     def same(self, *command, cycles=CYCLES, pause=0.02):
         alone = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=True).stdout
         output = lib.scratch("output")
