@@ -11,7 +11,7 @@
  *	3. queue        -> samples
  *	4. counts of the interval before -> samples: their stacks are in the store since 3
  *	5. load map     -> sampler (tables and mappings of processes that were sampled)
- *	6. runs of some seconds -> values, when they are due; between them 1 to 3 again
+ *	6. runs of some seconds -> values, when they are due; between them 1 to 3 and 5 again
  */
 #include "ingest/collector_internal.h"
 
@@ -243,7 +243,10 @@ static int intake(struct collector *collector)
 
 static int on_pause(void *ctx)
 {
-	return intake(ctx);
+	struct collector *collector = ctx;
+	int err = intake(collector);
+
+	return err ? err : publisher_sync(collector->publisher);
 }
 
 static int runs_replay(struct collector *collector)

@@ -139,10 +139,10 @@ enum { RUN_PROBES = 16 }; /* slots that a translation may be in */
 static inline __attribute__((always_inline)) wire_u64 run_block_hash(wire_u64 address,
 								     wire_u32 module)
 {
-	wire_u64 hash = (address >> 6 ^ (wire_u64)module << 40) * 0x9e3779b97f4a7c15ull;
+	wire_u64 hash = (address >> 8 ^ (wire_u64)module << 40) * 0x9e3779b97f4a7c15ull;
 
-	/* The instructions of a cache line of code have slots close together. */
-	return (hash ^ hash >> 32) + (address >> 1 & 31);
+	/* The instructions of 256 bytes of code have their slots in one page: the kernel's are of 4 KiB there. */
+	return ((hash ^ hash >> 32) & ~127ull) + (address >> 1 & 127);
 }
 
 /* Number i of the slots of a hash, from 0 on; to be cut to the size of the table. */
