@@ -132,8 +132,10 @@ static inline uint32_t cycles_hash_end(uint64_t sum, size_t length)
 {
 	return (uint32_t)(((sum ^ sum >> 29) + length) * 0x9e3779b97f4a7c15u >> 32);
 }
-static inline void cycles_fetch(const struct cycles *cycles, uint32_t hash);
-static inline void cycles_fetch_words(const struct cycles *cycles, uint32_t hash);
+static inline __attribute__((always_inline)) void cycles_fetch(const struct cycles *cycles,
+							       uint32_t hash);
+static inline __attribute__((always_inline)) void cycles_fetch_words(const struct cycles *cycles,
+								     uint32_t hash);
 uint32_t cycles_find(struct cycles *cycles, const uint32_t *symbols, size_t length, uint32_t hash);
 /* Of at most CYCLES_SHORT symbols, where CYCLES_SLACK words can be read. */
 uint32_t cycles_find_short(struct cycles *cycles, const uint32_t *symbols, size_t length,
@@ -171,13 +173,16 @@ static inline uint32_t cycles_last(const struct cycles *cycles)
 	return (uint32_t)cycles->entries.count - 1;
 }
 
-static inline void cycles_fetch(const struct cycles *cycles, uint32_t hash)
+/* Always inlined: GCC takes a function that only fetches for one without effects, and leaves out calls of it. */
+static inline __attribute__((always_inline)) void cycles_fetch(const struct cycles *cycles,
+							       uint32_t hash)
 {
 	if (cycles->options.kind == CYCLES_OPEN)
 		__builtin_prefetch(&cycles->places[hash & cycles->places_mask]);
 }
 
-static inline void cycles_fetch_words(const struct cycles *cycles, uint32_t hash)
+static inline __attribute__((always_inline)) void cycles_fetch_words(const struct cycles *cycles,
+								     uint32_t hash)
 {
 	uint64_t place;
 
