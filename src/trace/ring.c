@@ -14,6 +14,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/*
+ * A producer that waits is woken when no more than this is left to read, so that it has a while to run. All of what a look has
+ * found is taken before the next one, so that it comes to that.
+ */
+enum { WAKE_BELOW = STREAM_RING / 2 };
+
 void ring_init(struct ring *ring, struct stream_slot *slot)
 {
 	*ring = (struct ring){ .slot = slot, .bytes = (const char *)slot + STREAM_RING_OFFSET };
@@ -83,6 +89,7 @@ size_t ring_take(struct ring *ring, void *ret, size_t size)
 	memcpy((char *)ret + most, ring->bytes, size - most);
 	ring->taken += size;
 	__atomic_store_n(&ring->slot->taken, ring->taken, __ATOMIC_SEQ_CST);
-	producer_wake(ring->slot);
+	if (ring->position - ring->taken <= WAKE_BELOW)
+		producer_wake(ring->slot);
 	return size;
 }
