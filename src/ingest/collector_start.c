@@ -200,10 +200,15 @@ static int sampler_start(struct collector *collector)
 				&collector->pointers);
 	publisher_create(collector->sampler, collector->loadmap, collector->pointers,
 			 &collector->publisher);
-	if (options->values.capture)
-		err = values_start(collector);
-	if (err)
-		return err;
+	return options->values.capture ? values_start(collector) : 0;
+}
+
+/* From now on the sampler follows them: whoever tells of their children must be listening. */
+static int targets_add(struct collector *collector)
+{
+	const struct collector_options *options = collector->options;
+	int err = 0;
+
 	if (collector_command_is_target(collector))
 		err = target_add(collector, command_pid(collector->command), true);
 	for (size_t i = 0; i < options->pid_count && !err; i++)
@@ -393,6 +398,8 @@ int collector_start(struct collector *collector)
 	err = err ? err : watches_start(collector);
 	if (!err && !(collector->options->user_only && collector_command_is_target(collector)))
 		err = perfring_enable(collector->ring);
+	if (!err && collector->sampler)
+		err = targets_add(collector);
 	if (!err && collector->sampler)
 		err = sampler_enable(collector->sampler);
 	for (size_t i = 0;

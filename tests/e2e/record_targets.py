@@ -122,6 +122,7 @@ class Targets(unittest.TestCase):
                 run = recording.wait()
             program.process.stdin.close()
         lib.check_sums(self, run.profile)
+        self.assertIsNone(run.profile.meta("process_events_lost"), "the perf rings were too small for this machine")
         for function in ("late_work", "child_work", "child_thread_work", "later_program"):
             with self.subTest(function):
                 self.near(samples_of(run.profile, function), 0.3 * 1997, 0.12)
