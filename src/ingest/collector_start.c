@@ -241,16 +241,23 @@ static int ring_start(struct collector *collector)
 	return perfring_open(&how, &collector->ring);
 }
 
+/* Not as what the kernel tells: there, a process whose parent is none of ours is a new one, with a pid that one of ours had. */
+static int on_learnt(void *ctx, const struct event *event)
+{
+	struct collector *collector = ctx;
+
+	return loadmap_apply(collector->loadmap, event);
+}
+
 static int processes_learn(struct collector *collector)
 {
 	const uint64_t before = 0; /* they were there before the recording */
 	int err = 0;
 
 	if (collector->options->system_wide)
-		err = procfs_all(before, collector_event, collector);
+		err = procfs_all(before, on_learnt, collector);
 	for (size_t i = 0; i < collector->options->pid_count && !err; i++)
-		err = procfs_process(collector->options->pids[i], before, collector_event,
-				     collector);
+		err = procfs_process(collector->options->pids[i], before, on_learnt, collector);
 	return err == -ESRCH ? 0 : err;
 }
 

@@ -128,6 +128,8 @@ class Targets(unittest.TestCase):
                 self.near(samples_of(run.profile, function), 0.3 * 1997, 0.12)
         self.assertGreater(samples_of(run.profile, "early_work"), 300)
         self.assertEqual(run.profile.process(comm="later_program")["exe"], lib.scratch("later_program"))
+        for row in run.profile.rows("select started, ended from process where parent is not null"):
+            self.assertGreater(row["ended"], row["started"])
 
     def test_attach_ends_with_duration(self):
         with lib.Program(lib.build("forever.c", "-DWORK=endless", name="endless"), ready="ready") as program:
