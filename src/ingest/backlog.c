@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "ingest/loadmap.h"
 
-enum { PART = 1 << 20 }; /* bytes replayed between two pauses */
+enum { PART = 256 << 10 }; /* bytes replayed between two pauses */
 
 /* Half of what the load map keeps of things that are gone: replaying may be late. */
 #define PATIENCE (LOADMAP_KEEP / 2)
@@ -70,7 +70,8 @@ int backlog_replay(struct backlog *backlog, struct values *values, backlog_pause
 
 	while (at < all && !err) {
 		err = part_replay(backlog, values, all - at > PART ? at + PART : all, &at);
-		if (!err && at < all)
+		/* Who is slower than runs come must let the ring fill up: what is lost there is counted. */
+		if (!err && at < all && backlog->runs.length - at < backlog->max)
 			err = pause(ctx);
 	}
 	front_drop(backlog, at);

@@ -14,7 +14,7 @@
 
 struct backlog {
 	struct strbuf runs; /* one behind the other; their sizes are multiples of 8 */
-	size_t max; /* bytes that may wait */
+	size_t max; /* bytes: with as many waiting, no more are asked for */
 };
 
 void backlog_init(struct backlog *backlog, size_t max);
@@ -24,7 +24,7 @@ void backlog_add(struct backlog *backlog, const struct run_record *run);
 /* Whether there are too many, or some are too old: what they were made of is forgotten some time. */
 bool backlog_is_due(const struct backlog *backlog, uint64_t now);
 
-/* Called from time to time while runs are replayed. May add others, which then wait. */
+/* Called from time to time while runs are replayed, unless too many wait. May add others, which then wait. */
 typedef int backlog_pause_fn(void *ctx);
 
 /* Replays what waits. */

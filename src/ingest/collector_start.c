@@ -22,7 +22,6 @@ enum {
 	EVENT_PAGES = 256, /* per CPU: half a second of thousands of short processes */
 	PERF_STACK_BYTES = 16384, /* copied per sample without BPF */
 	MAX_BLOCKS = 1 << 18, /* translated instructions in the kernel */
-	BACKLOG_RINGS = 2, /* runs that wait take at most as much memory as so many rings */
 	MAX_UOPS = 1 << 20,
 };
 
@@ -166,7 +165,7 @@ static int values_start(struct collector *collector)
 		.pointers = collector->pointers,
 	};
 
-	backlog_init(&collector->backlog, BACKLOG_RINGS * collector->options->ring_bytes);
+	backlog_init(&collector->backlog, collector->options->ring_bytes);
 	blocks_create(collector->sampler, collector->loadmap, &collector->blocks);
 	return values_create(&options, collector->store, collector->loadmap, collector->locations,
 			     collector->blocks, &collector->values);
