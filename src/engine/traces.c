@@ -16,6 +16,10 @@
  * A run number stands for a piece of a fragment, the last one that was executed: all that is needed of the past are the
  * addresses of pieces, by number. They are kept when the fragments are gone.
  *
+ * A trace begins best at the head of a loop, where control comes back to. But then what a loop does on its less frequent ways, and what
+ * is called from many places, would stay as it was translated first. So half of the traces begin at any fragment. If the tool
+ * looks for cycles in runs, these end where a loop begins anew: each way through it would be a run of its own, and no run common to all.
+ *
  * Chunks are looked at less and less often while that brings nothing new, and no head gets more than a few traces.
  *
  * Invariants
@@ -34,6 +38,7 @@ enum {
 	ENTRIES = 512, /* of a fragment, that are followed */
 	ENTRIES_MIN = 8,
 	SHARE_MIN = 8, /* a trace ends where less than one of so many entries goes along */
+	LOOP_BYTES = 1 << 12, /* of code; a jump further back is taken for a call or return */
 	HEADS = 1 << 12,
 	PROBES = 8,
 	TRIES_MAX = 4, /* traces of a head */
@@ -79,6 +84,7 @@ struct entries {
 	const uint32_t *runs;
 	uint32_t run_count;
 	uint32_t count;
+	bool inner; /* of a trace that does not go back to the head of a loop */
 	uint16_t at[ENTRIES];
 };
 
@@ -138,6 +144,13 @@ static uint32_t entries_advance(struct entries *entries)
 	return first;
 }
 
+static bool goes_back(const struct plan *plan, uint32_t run)
+{
+	uint64_t from = plan->pcs[plan->count - 1], to = notes[run].pc;
+
+	return to <= from && from - to < LOOP_BYTES;
+}
+
 /* False: it is full, or has it already, which the tool does not like. */
 static bool plan_add(struct plan *plan, uint64_t pc)
 {
@@ -166,9 +179,12 @@ static void plan_make(struct entries *entries, uint32_t run, struct plan *ret)
 	uint32_t fewest = entries->count / SHARE_MIN;
 
 	ret->count = 0;
-	for (run = first_of(run); run && entries->count > fewest; run = entries_advance(entries))
+	for (run = first_of(run); run && entries->count > fewest; run = entries_advance(entries)) {
+		if (entries->inner && ret->count && goes_back(ret, run))
+			return;
 		if (!fragment_follow(entries, ret, run))
 			return;
+	}
 }
 
 /* The fragment goes that way by itself. */
@@ -251,9 +267,13 @@ void traces_learn(struct thread *thread, const uint32_t *runs, uint32_t count)
 	entries.runs = runs + (thread->trace_seed >> 8) % (count - entries.run_count + 1);
 	for (uint32_t i = 0; i < CANDIDATES; i++) {
 		uint32_t at = entries.run_count / CANDIDATES * i;
+		bool anywhere = i % 2;
 
+		entries.inner = anywhere && tool()->trace_once;
 		made |= candidate_try(thread, &entries,
-				      loop_head_near(entries.runs, at, entries.run_count));
+				      anywhere ? entries.runs[at]
+					       : loop_head_near(entries.runs, at,
+								entries.run_count));
 	}
 	thread->trace_idle = made ? 0 : thread->trace_idle * 2 + 1;
 	if (thread->trace_idle > PAUSE_MAX)

@@ -328,6 +328,16 @@ class Traces(unittest.TestCase):
             self.assertLess(self.runs(trace), 0.5 * self.runs(counted))
             self.assertEqual(trace.rows("select count(*) from loss")[0][0], 0)
 
+    def test_rare_ways(self):
+        """Where a loop goes four ways, traces begin on each of them, too."""
+        program = lib.build("ways.c", "-O1", "-fno-toplevel-reorder")
+        counted = Trace("count", program, str(self.ROUNDS))
+        for tool in ("blocks", "paths"):
+            trace = Trace(tool, program, str(self.ROUNDS))
+            self.assertEqual(trace.out, counted.out)
+            self.assertEqual(trace.blocks(), counted.blocks())
+            self.assertLess(self.runs(trace), 0.5 * self.runs(counted))
+
     def test_signals(self):
         """They cut traces short anywhere; each call of step() is counted all the same."""
         for tool in ("blocks", "paths"):
