@@ -2,15 +2,21 @@
 /*
  * The control flow of threads.
  *
- * Runs go into a thread's layers. What the lowest layer hands on, repeated paths, is collected until there is enough for
- * a row. The layers above have then had it too, so that the row's end can be said in strata.
- * Rows are also made of what there is when the layers are about to forget what their symbols mean, and when many threads
- * together have collected too much.
+ * Runs go into a thread's layer of paths. What it hands on, repeated paths, is collected until there is enough for a row. A row
+ * then goes two ways, in threads of their own (rowworks.h): through the layers above, which say where it ends in strata, and
+ * through the coder. When it comes back it is handed out, and with it what the layers have forgotten meanwhile.
+ *
+ *	flow_push() -> paths -> flow->row -> flow_row -+-> strata and above -+-> rows_hand_out()
+ *	                                               +-> coder ------------+
+ *
+ * Rows are also made of what there is when paths are about to be forgotten, and when many threads together have collected too
+ * much. Both, and the end of a thread, wait until no row is under way.
  *
  * Invariants
- *  1. Symbols in a flow's row are valid in the table of level 0.
+ *  1. Symbols in a flow's row, and in rows under way, are valid in the table of level 0.
  *  2. A path is defined in what was handed out before any row that uses it is.
  *  3. After an error, nothing more is handed out.
+ *  4. While rows are under way, only the thread that has them touches the layers above paths.
  */
 #include "profile/flow.h"
 
@@ -23,11 +29,13 @@
 #include "base/err.h"
 #include "base/mem.h"
 
+enum { CLIMB = 4096 }; /* repeated paths that go up at once */
+
 DEFINE_AUTO(struct flow_space, flow_space_destroy)
 
 static struct layer_level *paths_level(const struct flow_space *space)
 {
-	return &space->layers->levels[0];
+	return &space->paths->levels[0];
 }
 
 static void definitions_make(struct flow_space *space)
@@ -46,6 +54,7 @@ static void definitions_make(struct flow_space *space)
 	space->err = space->options.definitions(space->options.context, &definitions);
 }
 
+/* But for strata. */
 static struct sequence_position position_of(const struct flow *flow)
 {
 	const struct layer_counts *counts = &flow->paths->counts;
@@ -55,8 +64,6 @@ static struct sequence_position position_of(const struct flow *flow)
 						   [SEQUENCE_RUN] = counts->length,
 						   [SEQUENCE_PATH] = counts->cycles,
 						   [SEQUENCE_REPEAT] = counts->repeats,
-						   [SEQUENCE_STRATUM] =
-							   layer_ended(flow->paths->next),
 					   } };
 }
 
@@ -90,57 +97,143 @@ static void counts_hand_out(struct flow *flow)
 	array_deinit(&flow->trips);
 }
 
-/* Hands out rows that are compressed by now; wait: the oldest in any case. */
+/* --- Rows ------------------------------------------------------------------------------------------------ */
+
+/* Strata hold repeated paths, of which only the thread of the paths may ask. */
+static void symbols_resolve(const struct flow_space *space, const struct flow_cycle *cycle,
+			    struct flow_symbol *symbols)
+{
+	const struct layer_level *level = paths_level(space);
+
+	for (uint32_t i = 0; cycle->level == 1 && i < cycle->length; i++) {
+		const struct repeat *repeat = &level->repeats.items.items[symbols[i].number];
+
+		symbols[i] = (struct flow_symbol){ level->base + repeat->slot, repeat->trips };
+	}
+}
+
+static void retired_hand_out(struct flow_space *space, struct flow_retired *retired)
+{
+	struct flow_symbol *symbols = retired->symbols.items;
+
+	array_each(&retired->cycles, cycle) {
+		if (space->err)
+			break;
+		symbols_resolve(space, cycle, symbols);
+		cycle->symbols = symbols;
+		symbols += cycle->length;
+		space->err = space->options.cycle(space->options.context, cycle);
+	}
+	retired->cycles.count = 0;
+	retired->symbols.count = 0;
+}
+
+static void row_hand_out(struct flow_space *space, struct flow_row *done)
+{
+	done->row.data = done->job.coder.out.items;
+	done->row.size = done->job.coder.out.count;
+	if (!space->err)
+		space->err = space->options.row(space->options.context, done->flow, &done->row);
+	retired_hand_out(space, &done->retired);
+}
+
+/* Hands out rows that are ready by now; wait: the oldest in any case. */
 static void rows_hand_out(struct flow_space *space, bool wait)
 {
-	struct sequence_job *job;
+	int job;
 
-	while ((job = rowworks_collect(space->works, wait))) {
-		struct flow_row done = space->rows.items[0];
-
-		done.row.data = job->coder.out.items;
-		done.row.size = job->coder.out.count;
-		if (!space->err)
-			space->err =
-				space->options.row(space->options.context, done.flow, &done.row);
+	while ((job = rowworks_collect(space->works, wait)) >= 0) {
+		row_hand_out(space, &space->rows[job]);
 		rowworks_release(space->works);
-		space->rows.count--;
-		memmove(space->rows.items, space->rows.items + 1,
-			space->rows.count * sizeof(*space->rows.items));
+		space->rows_busy--;
 		wait = false;
 	}
 }
 
 static void rows_finish(struct flow_space *space)
 {
-	while (space->rows.count)
+	while (space->rows_busy)
 		rows_hand_out(space, true);
+}
+
+static void row_code(void *context, int job)
+{
+	struct flow_space *space = context;
+
+	sequence_job_run(&space->rows[job].job);
+}
+
+/* The row's repeated paths go through the layers above, which then say where it ends. */
+static void row_climb(void *context, int job)
+{
+	struct flow_space *space = context;
+	struct flow_row *row = &space->rows[job];
+	struct layer *strata = row->flow->strata;
+	uint64_t weights[CLIMB];
+
+	space->retired = &row->retired;
+	for (size_t at = 0; at < row->symbols.count; at += CLIMB) {
+		size_t left = row->symbols.count - at, count = left < CLIMB ? left : CLIMB;
+
+		for (size_t i = 0; i < count; i++)
+			weights[i] = row->weights.items[row->job.names.items[at + i] - 1];
+		layer_push_weighted(strata, &row->symbols.items[at], weights, count);
+	}
+	if (row->last)
+		layer_finish(strata);
+	row->row.end.units[SEQUENCE_STRATUM] = layer_ended(strata);
+	row->row.stratum_start = strata->counts.symbols - strata->open.count;
+}
+
+static void row_weigh(struct flow_row *row, const struct cycles *paths)
+{
+	row->weights.count = 0;
+	array_each(&row->job.pairs, pair)
+		*array_push(&row->weights) = pair->trips * cycles_at(paths, pair->slot)->weight;
+}
+
+/* The row takes the symbols and gives the memory of those that it had before. */
+static void symbols_swap(struct flow *flow, struct flow_row *row)
+{
+	typeof(flow->row) symbols = flow->row;
+
+	flow->space->room += row->symbols.capacity - flow->row.capacity;
+	memcpy(&flow->row, &row->symbols, sizeof(flow->row));
+	memcpy(&row->symbols, &symbols, sizeof(row->symbols));
+	flow->row.count = 0;
+}
+
+static struct flow_row *row_place(struct flow_space *space)
+{
+	int job;
+
+	rows_hand_out(space, false);
+	while ((job = rowworks_place(space->works)) < 0)
+		rows_hand_out(space, true);
+	return &space->rows[job];
 }
 
 static void row_make(struct flow *flow)
 {
 	struct flow_space *space = flow->space;
-	const struct layer *strata = flow->paths->next;
-	struct sequence_row row = {
-		.end = position_of(flow),
-		.stratum_start = strata->counts.symbols - strata->open.count,
-		.base = paths_level(space)->base,
-	};
-	struct sequence_job *job;
+	const struct layer_level *level = paths_level(space);
+	struct flow_row *row;
 
 	if (!flow->row.count)
 		return;
 	definitions_make(space);
 	if (space->err)
 		return;
-	rows_hand_out(space, false);
-	while (!(job = rowworks_place(space->works)))
-		rows_hand_out(space, true);
-	sequence_job_prepare(job, &space->encoder, &paths_level(space)->repeats, flow->row.items,
+	row = row_place(space);
+	row->flow = flow;
+	row->last = flow->finishing;
+	row->row = (struct sequence_row){ .end = position_of(flow), .base = level->base };
+	sequence_job_prepare(&row->job, &space->encoder, &level->repeats, flow->row.items,
 			     flow->row.count);
-	row_count(flow, job);
-	flow->row.count = 0;
-	*array_push(&space->rows) = (struct flow_row){ flow, row };
+	row_weigh(row, &level->cycles);
+	row_count(flow, &row->job);
+	symbols_swap(flow, row);
+	space->rows_busy++;
 	rowworks_submit(space->works);
 	if (!space->options.threaded)
 		rows_finish(space);
@@ -174,39 +267,36 @@ static void flow_take(void *context, const uint32_t *symbols, size_t count)
 		rows_make(flow->space);
 }
 
-static void flow_clearing(void *context, unsigned level)
+/* --- Forgetting ------------------------------------------------------------------------------------------ */
+
+/* What strata forget while no row is under way. */
+static void strata_forget(struct flow_space *space, void (*forget)(struct layer_space *))
+{
+	struct flow_retired retired = {};
+
+	space->retired = &retired;
+	forget(space->strata);
+	retired_hand_out(space, &retired);
+	array_deinit(&retired.cycles);
+	array_deinit(&retired.symbols);
+}
+
+static void paths_clearing(void *context, unsigned level)
 {
 	struct flow_space *space = context;
 
-	if (level)
-		return;
 	rows_make(space);
+	rows_finish(space);
+	strata_forget(space, layer_space_cut);
 	definitions_make(space);
 	for (struct flow *flow = space->flows; flow; flow = flow->next)
 		counts_hand_out(flow);
 }
 
-static void symbols_fill(struct flow_space *space, unsigned level, const struct cycle *cycle)
-{
-	const struct layer_level *levels = space->layers->levels;
-	const uint32_t *words = &levels[level].cycles.words.items[cycle->at];
-
-	space->symbols.count = 0;
-	for (uint32_t i = 0; i < cycle->length; i++) {
-		const struct repeat *repeat = layer_symbol(space->layers, level, words[i]);
-
-		*array_push(&space->symbols) = (struct flow_symbol){
-			.number = levels[level - 1].base + repeat->slot,
-			.trips = repeat->trips,
-		};
-	}
-}
-
-static void flow_retired(void *context, unsigned level, uint64_t number, const struct cycle *cycle)
+static void path_retired(void *context, unsigned level, uint64_t number, const struct cycle *cycle)
 {
 	struct flow_space *space = context;
 	struct flow_cycle out = {
-		.level = level,
 		.number = number,
 		.trips = cycle->trips,
 		.repeats = cycle->accesses,
@@ -214,32 +304,80 @@ static void flow_retired(void *context, unsigned level, uint64_t number, const s
 		.length = cycle->length,
 	};
 
-	if (space->err)
-		return;
-	if (level && cycle->trips < space->options.min_trips) {
-		space->rare[level].cycles++;
-		space->rare[level].trips += cycle->trips;
-		space->rare[level].weight += cycle->trips * cycle->weight;
+	if (!space->err)
+		space->err = space->options.cycle(space->options.context, &out);
+}
+
+/* `level` is one of the space of strata, whose first is 0. */
+static void symbols_keep(struct flow_space *space, unsigned level, const struct cycle *cycle)
+{
+	const struct layer_level *levels = space->strata->levels;
+	const uint32_t *words = &levels[level].cycles.words.items[cycle->at];
+
+	for (uint32_t i = 0; i < cycle->length; i++) {
+		struct flow_symbol symbol = { .number = words[i] };
+
+		if (level) {
+			const struct repeat *repeat = layer_symbol(space->strata, level, words[i]);
+
+			symbol.number = levels[level - 1].base + repeat->slot;
+			symbol.trips = repeat->trips;
+		}
+		*array_push(&space->retired->symbols) = symbol;
+	}
+}
+
+static void stratum_retired(void *context, unsigned level, uint64_t number,
+			    const struct cycle *cycle)
+{
+	struct flow_space *space = context;
+	struct flow_rare *rare = &space->rare[level + 1];
+
+	if (cycle->trips < space->options.min_trips) {
+		rare->cycles++;
+		rare->trips += cycle->trips;
+		rare->weight += cycle->trips * cycle->weight;
 		return;
 	}
-	if (level) {
-		symbols_fill(space, level, cycle);
-		out.symbols = space->symbols.items;
-	}
-	space->err = space->options.cycle(space->options.context, &out);
+	symbols_keep(space, level, cycle);
+	*array_push(&space->retired->cycles) = (struct flow_cycle){
+		.level = level + 1,
+		.number = number,
+		.trips = cycle->trips,
+		.repeats = cycle->accesses,
+		.weight = cycle->weight,
+		.length = cycle->length,
+	};
+}
+
+/* --- Spaces and flows ------------------------------------------------------------------------------------ */
+
+static int layers_create(struct flow_space *space)
+{
+	const struct flow_space_options *options = &space->options;
+	struct layer_space_options layers = {
+		.levels = 1,
+		.max_cycle = options->max_cycle,
+		.cycles = options->cycles,
+		.retired = path_retired,
+		.clearing = paths_clearing,
+		.context = space,
+	};
+	int err = layer_space_create(&layers, &space->paths);
+
+	if (err)
+		return err;
+	layers.levels = (options->levels ? options->levels : LAYER_LEVELS) - 1;
+	layers.upper = true;
+	layers.retired = stratum_retired;
+	layers.clearing = NULL;
+	return layer_space_create(&layers, &space->strata);
 }
 
 int flow_space_create(const struct flow_space_options *options, struct flow_space **ret)
 {
+	static rowworks_step_fn *const steps[ROWWORKS_STEPS] = { row_climb, row_code };
 	AUTO(flow_space_destroy_auto) struct flow_space *space = mem_zalloc(sizeof(*space));
-	struct layer_space_options layers = {
-		.levels = options->levels,
-		.max_cycle = options->max_cycle,
-		.cycles = options->cycles,
-		.retired = flow_retired,
-		.clearing = flow_clearing,
-		.context = space,
-	};
 	int err;
 
 	if (options->levels == 1 || options->row_repeats > SEQUENCE_ROW_MAX / 2)
@@ -253,13 +391,24 @@ int flow_space_create(const struct flow_space_options *options, struct flow_spac
 		space->options.row_repeats = FLOW_ROW;
 	if (!space->options.min_trips)
 		space->options.min_trips = FLOW_MIN_TRIPS;
-	err = layer_space_create(&layers, &space->layers);
+	for (size_t i = 0; i < ROWWORKS_JOBS; i++)
+		sequence_job_init(&space->rows[i].job);
+	err = layers_create(space);
 	if (err)
 		return err;
 	sequence_encoder_init(&space->encoder);
-	rowworks_create(options->threaded, &space->works);
+	rowworks_create(options->threaded, steps, space, &space->works);
 	*ret = take_ptr(space);
 	return 0;
+}
+
+static void row_deinit(struct flow_row *row)
+{
+	sequence_job_deinit(&row->job);
+	array_deinit(&row->symbols);
+	array_deinit(&row->weights);
+	array_deinit(&row->retired.cycles);
+	array_deinit(&row->retired.symbols);
 }
 
 void flow_space_destroy(struct flow_space *space)
@@ -267,11 +416,12 @@ void flow_space_destroy(struct flow_space *space)
 	if (!space)
 		return;
 	assert(!space->flows);
-	layer_space_destroy(space->layers);
 	rowworks_destroy(space->works);
-	array_deinit(&space->rows);
+	layer_space_destroy(space->strata);
+	layer_space_destroy(space->paths);
+	for (size_t i = 0; i < ROWWORKS_JOBS; i++)
+		row_deinit(&space->rows[i]);
 	sequence_encoder_deinit(&space->encoder);
-	array_deinit(&space->symbols);
 	free(space);
 }
 
@@ -283,7 +433,9 @@ struct flow *flow_create(struct flow_space *space, void *owner)
 	flow->owner = owner;
 	flow->next = space->flows;
 	space->flows = flow;
-	flow->paths = layer_create(space->layers);
+	rows_finish(space);
+	flow->paths = layer_create(space->paths);
+	flow->strata = layer_create(space->strata);
 	flow->paths->sink = flow_take;
 	flow->paths->sink_context = flow;
 	return flow;
@@ -295,11 +447,13 @@ void flow_destroy(struct flow *flow)
 
 	if (!flow)
 		return;
+	rows_finish(flow->space);
 	for (link = &flow->space->flows; *link != flow; link = &(*link)->next)
 		;
 	*link = flow->next;
 	flow->space->room -= flow->row.capacity;
 	layer_destroy(flow->paths);
+	layer_destroy(flow->strata);
 	array_deinit(&flow->row);
 	array_deinit(&flow->trips);
 	free(flow);
@@ -307,7 +461,7 @@ void flow_destroy(struct flow *flow)
 
 void flow_weights_set(struct flow_space *space, const uint32_t *weights, size_t count)
 {
-	layer_weights_set(space->layers, weights, count);
+	layer_weights_set(space->paths, weights, count);
 }
 
 int flow_push(struct flow *flow, const uint32_t *runs, size_t count)
@@ -319,32 +473,48 @@ int flow_push(struct flow *flow, const uint32_t *runs, size_t count)
 
 int flow_finish(struct flow *flow)
 {
-	if (!flow->space->err) {
+	struct flow_space *space = flow->space;
+
+	if (!space->err) {
 		flow->finishing = true;
 		layer_finish(flow->paths);
 		row_make(flow);
 		flow->finishing = false;
-		rows_finish(flow->space);
+		rows_finish(space);
+		layer_finish(flow->strata); /* if the last row was made before */
 		counts_hand_out(flow);
 	}
-	return flow->space->err;
+	return space->err;
 }
 
 int flow_space_finish(struct flow_space *space)
 {
 	if (!space->err)
-		layer_space_retire(space->layers);
+		strata_forget(space, layer_space_retire);
+	if (!space->err)
+		layer_space_retire(space->paths);
 	return space->err;
+}
+
+static size_t row_memory(const struct flow_row *row)
+{
+	return sequence_job_memory(&row->job) +
+	       row->symbols.capacity * sizeof(*row->symbols.items) +
+	       row->weights.capacity * sizeof(*row->weights.items) +
+	       row->retired.cycles.capacity * sizeof(*row->retired.cycles.items) +
+	       row->retired.symbols.capacity * sizeof(*row->retired.symbols.items);
 }
 
 size_t flow_space_memory(const struct flow_space *space)
 {
-	size_t bytes = sizeof(*space) + layer_space_memory(space->layers) +
-		       sequence_encoder_memory(&space->encoder) + rowworks_memory(space->works);
+	size_t bytes = sizeof(*space) + layer_space_memory(space->paths) +
+		       layer_space_memory(space->strata) + sequence_encoder_memory(&space->encoder);
 
+	for (size_t i = 0; i < ROWWORKS_JOBS; i++)
+		bytes += row_memory(&space->rows[i]);
 	for (const struct flow *flow = space->flows; flow; flow = flow->next)
 		bytes += sizeof(*flow) + flow->row.capacity * sizeof(*flow->row.items) +
 			 flow->trips.capacity * sizeof(*flow->trips.items) +
-			 space->layers->level_count * sizeof(struct layer);
+			 (1 + space->strata->level_count) * sizeof(struct layer);
 	return bytes;
 }

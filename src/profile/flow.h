@@ -67,7 +67,7 @@ struct flow_space_options {
 	unsigned levels; /* 0: LAYER_LEVELS; at least 2 */
 	uint32_t max_cycle; /* 0: LAYER_MAX_CYCLE */
 	uint32_t row_repeats; /* repeated paths of a row, about; 0: FLOW_ROW */
-	bool threaded; /* rows are compressed in another thread; callbacks are called in the caller's all the same, somewhat later */
+	bool threaded; /* what becomes of rows is done in other threads; callbacks are called in the caller's all the same, somewhat later */
 	uint64_t min_trips; /* cycles above paths that were run less often are only counted; 0: FLOW_MIN_TRIPS */
 	struct cycles_options
 		cycles; /* memory is that of paths; everything together takes about twice as much */
@@ -90,34 +90,51 @@ struct flow_rare {
 	uint64_t weight; /* of all trips */
 };
 
-/* A row that is being compressed. */
+/* Cycles above paths that were forgotten while a row went through the layers. */
+struct flow_retired {
+	ARRAY(struct flow_cycle) cycles; /* without their symbols */
+	/* Of all of them, one after the other. Those of a stratum are not numbers yet, but symbols of the paths' layer. */
+	ARRAY(struct flow_symbol) symbols;
+};
+
+/* A row on its way to the profile. */
 struct flow_row {
 	struct flow *flow;
+	bool last; /* of the flow */
 	struct sequence_row row;
+	struct sequence_job job;
+	ARRAY(uint32_t) symbols; /* its repeated paths */
+	ARRAY(uint64_t) weights; /* by name - 1, as in job */
+	struct flow_retired retired;
 };
 
 struct flow_space {
 	struct flow_space_options options;
-	struct layer_space *layers;
+	struct layer_space *paths; /* level 0 */
+	struct layer_space
+		*strata; /* the levels above, used by a thread of works while that has rows */
+	struct flow_retired *retired; /* where strata puts what it forgets */
 	struct sequence_encoder encoder;
 	struct rowworks *works;
-	ARRAY(struct flow_row) rows; /* that works has, the oldest first */
+	struct flow_row rows[ROWWORKS_JOBS];
+	size_t rows_busy; /* that works has */
 	struct flow *flows;
 	uint64_t defined; /* paths whose definitions were handed out */
 	size_t room; /* symbols there is memory for, in all flows */
 	struct flow_rare rare[LAYER_LEVELS_MAX]; /* by level */
 	int err; /* the first of a callback */
-	ARRAY(struct flow_symbol) symbols;
 };
 
 struct flow {
 	struct flow_space *space;
 	struct flow *next;
-	struct layer *paths; /* level 0; ->next the strata, and so on; their counts may be read */
+	struct layer *paths; /* level 0; its counts may be read */
+	struct layer *
+		strata; /* level 1, and ->next; their counts may be read when the flow is finished */
 	void *owner; /* the caller's */
 	ARRAY(uint32_t) row; /* symbols since the last row */
 	ARRAY(uint64_t) trips; /* by the slot of a path, of all rows; not told yet */
-	bool finishing; /* the last row waits until the layers above have finished, too */
+	bool finishing; /* what comes now is the last row */
 };
 
 int flow_space_create(const struct flow_space_options *options, struct flow_space **ret);
@@ -130,5 +147,5 @@ void flow_weights_set(struct flow_space *space, const uint32_t *weights, size_t 
 int flow_push(struct flow *flow, const uint32_t *runs, size_t count);
 int flow_finish(struct flow *flow);
 int flow_space_finish(struct flow_space *space);
-/* Bytes of everything. */
+/* Bytes of everything. All flows are finished. */
 size_t flow_space_memory(const struct flow_space *space);

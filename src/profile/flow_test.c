@@ -185,7 +185,7 @@ static int record(struct profile *profile, struct flow_space_options options, ui
 	}
 	assert_int_equal(flow_space_finish(space), err);
 	assert_int_equal(cyclepack_flush(&profile->pack), 0);
-	*ret_evicted = space->layers->levels[0].evicted + space->layers->levels[1].evicted;
+	*ret_evicted = space->paths->levels[0].evicted + space->strata->levels[0].evicted;
 	memcpy(profile->rare, space->rare, sizeof(profile->rare));
 	flow_space_destroy(space);
 	return err;

@@ -60,9 +60,9 @@ static uint64_t symbols_weight(const struct layer *layer, struct batch batch)
 	const struct layer_space *space = layer->space;
 	uint64_t weight = 0;
 
-	for (size_t i = 0; layer->depth && i < batch.count; i++)
+	for (size_t i = 0; batch.weights && i < batch.count; i++)
 		weight += batch.weights[i];
-	for (size_t i = 0; !layer->depth && i < batch.count; i++)
+	for (size_t i = 0; !batch.weights && i < batch.count; i++)
 		if (batch.symbols[i] < space->weights_count)
 			weight += space->weights[batch.symbols[i]];
 	return weight;
@@ -261,6 +261,12 @@ void layer_push(struct layer *layer, const uint32_t *symbols, size_t count)
 	batch_push(layer, (struct batch){ .symbols = symbols, .count = count });
 }
 
+void layer_push_weighted(struct layer *layer, const uint32_t *symbols, const uint64_t *weights,
+			 size_t count)
+{
+	batch_push(layer, (struct batch){ symbols, weights, count });
+}
+
 /* The symbol of a repeated cycle if its entry has it; otherwise REPEATS_FULL. */
 static inline uint32_t symbol_kept(const struct cycle *cycle, uint64_t trips)
 {
@@ -446,6 +452,11 @@ void layer_space_clear(struct layer_space *space, unsigned level)
 	levels_clear(space, level, false);
 }
 
+void layer_space_cut(struct layer_space *space)
+{
+	levels_clear(space, 0, true);
+}
+
 void layer_space_retire(struct layer_space *space)
 {
 	for (unsigned depth = space->level_count; depth-- > 0;)
@@ -462,11 +473,12 @@ static int level_init(struct layer_level *level, const struct layer_space_option
 		      unsigned depth)
 {
 	struct cycles_options cycles = options->cycles;
+	unsigned upper = options->levels - !options->upper;
 	int err;
 
 	cycles.memory = cycles.memory ? cycles.memory : CYCLES_MEMORY;
-	if (depth && cycles.memory > UPPER_MEMORY_MIN) {
-		cycles.memory /= UPPER_PART * (options->levels - 1);
+	if ((depth || options->upper) && cycles.memory > UPPER_MEMORY_MIN) {
+		cycles.memory /= UPPER_PART * upper;
 		cycles.memory = cycles.memory > UPPER_MEMORY_MIN ? cycles.memory : UPPER_MEMORY_MIN;
 	}
 	err = cycles_init(&level->cycles, &cycles);

@@ -56,8 +56,13 @@ struct layer_guess {
 struct layer_space_options {
 	unsigned levels; /* 0: LAYER_LEVELS */
 	uint32_t max_cycle; /* symbols of a cycle at most; 0: LAYER_MAX_CYCLE */
-	struct cycles_options
-		cycles; /* of each level; memory is that of level 0, the others share a quarter as much; repeats take half as much again */
+	/* Symbols are repeated cycles of another space, and come with their weights (layer_push_weighted()). */
+	bool upper;
+	/*
+	 * Of each level; memory is that of level 0, the others share a quarter as much, and so do all levels of a space that is upper;
+	 * repeats take half as much again.
+	 */
+	struct cycles_options cycles;
 	/* A cycle is forgotten: at a clearing, or at the end. May be NULL. */
 	void (*retired)(void *context, unsigned level, uint64_t number, const struct cycle *cycle);
 	/*
@@ -136,6 +141,8 @@ void layer_destroy(struct layer *layer);
 
 /* Symbols must be below 2^31. They are not kept. */
 void layer_push(struct layer *layer, const uint32_t *symbols, size_t count);
+void layer_push_weighted(struct layer *layer, const uint32_t *symbols, const uint64_t *weights,
+			 size_t count);
 /* Hands on all that is pending, at all levels; cycles that had not ended count as they are. The layers begin anew. */
 void layer_finish(struct layer *layer);
 
@@ -147,6 +154,8 @@ void layer_weights_set(struct layer_space *space, const uint32_t *weights, size_
 void layer_space_retire(struct layer_space *space);
 /* The same because the caller needs it: layers go on. From that level up. */
 void layer_space_clear(struct layer_space *space, unsigned level);
+/* The same because symbols that come in mean something else from now on: open cycles are cut. */
+void layer_space_cut(struct layer_space *space);
 
 /* Bytes of everything but the layers themselves. */
 size_t layer_space_memory(const struct layer_space *space);

@@ -1,152 +1,167 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A ring of jobs. Three numbers that only grow say where each is:
+ * A ring of jobs. Numbers that only grow say where each is:
  *
- *	collected <= done <= submitted <= collected + JOBS
+ *	collected <= done of each step <= submitted <= collected + ROWWORKS_JOBS
  *
- * Jobs from collected to done wait to be collected, from done to submitted to be run. The rest are free.
+ * Jobs from collected to where all steps are done wait to be collected. From a step's done to submitted they wait for it. The
+ * rest are free.
  *
- * 1. The worker touches only job `done`, while done < submitted; the owner only the others.
- * 2. The thread starts with the first job: most processes never have one.
+ * 1. A step touches only job `done` of its own, while done < submitted; the owner only those that are free or to be collected.
+ * 2. The threads start with the first job: most processes never have one.
  */
 #include "profile/rowworks.h"
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "base/mem.h"
 
-enum { JOBS = 3 };
+struct step {
+	struct rowworks *works;
+	rowworks_step_fn *run;
+	uint64_t done;
+	pthread_t thread;
+	bool running;
+};
 
 struct rowworks {
-	struct sequence_job jobs[JOBS];
+	struct step steps[ROWWORKS_STEPS];
+	void *context;
 	bool threaded;
-	bool running;
 	bool stop;
-	uint64_t submitted, done, collected;
-	pthread_t thread;
+	uint64_t submitted, collected;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 };
 
-static struct sequence_job *job_at(struct rowworks *works, uint64_t number)
-{
-	return &works->jobs[number % JOBS];
-}
-
-void rowworks_create(bool threaded, struct rowworks **ret)
+void rowworks_create(bool threaded, rowworks_step_fn *const steps[ROWWORKS_STEPS], void *context,
+		     struct rowworks **ret)
 {
 	struct rowworks *works = mem_zalloc(sizeof(*works));
 
 	works->threaded = threaded;
-	for (size_t i = 0; i < JOBS; i++)
-		sequence_job_init(&works->jobs[i]);
+	works->context = context;
+	for (size_t i = 0; i < ROWWORKS_STEPS; i++)
+		works->steps[i] = (struct step){ .works = works, .run = steps[i] };
 	pthread_mutex_init(&works->lock, NULL);
 	pthread_cond_init(&works->changed, NULL);
 	*ret = works;
 }
 
-static void thread_stop(struct rowworks *works)
+static void threads_stop(struct rowworks *works)
 {
-	if (!works->running)
-		return;
 	pthread_mutex_lock(&works->lock);
 	works->stop = true;
 	pthread_cond_broadcast(&works->changed);
 	pthread_mutex_unlock(&works->lock);
-	pthread_join(works->thread, NULL);
+	for (size_t i = 0; i < ROWWORKS_STEPS; i++)
+		if (works->steps[i].running)
+			pthread_join(works->steps[i].thread, NULL);
 }
 
 void rowworks_destroy(struct rowworks *works)
 {
 	if (!works)
 		return;
-	thread_stop(works);
-	for (size_t i = 0; i < JOBS; i++)
-		sequence_job_deinit(&works->jobs[i]);
+	threads_stop(works);
 	pthread_mutex_destroy(&works->lock);
 	pthread_cond_destroy(&works->changed);
 	free(works);
 }
 
+static void job_run(struct step *step)
+{
+	step->run(step->works->context, (int)(step->done % ROWWORKS_JOBS));
+}
+
 static void *work(void *context)
 {
-	struct rowworks *works = context;
+	struct step *step = context;
+	struct rowworks *works = step->works;
 
 	pthread_mutex_lock(&works->lock);
 	while (!works->stop) {
-		if (works->done == works->submitted) {
+		if (step->done == works->submitted) {
 			pthread_cond_wait(&works->changed, &works->lock);
 			continue;
 		}
 		pthread_mutex_unlock(&works->lock);
-		sequence_job_run(job_at(works, works->done));
+		job_run(step);
 		pthread_mutex_lock(&works->lock);
-		works->done++;
+		step->done++;
 		pthread_cond_broadcast(&works->changed);
 	}
 	pthread_mutex_unlock(&works->lock);
 	return NULL;
 }
 
-/* Without a thread it is done here. */
-static void thread_start(struct rowworks *works)
+static void thread_start(struct step *step)
 {
 	sigset_t all, old;
 
-	if (works->running || !works->threaded)
-		return;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	works->running = !pthread_create(&works->thread, NULL, work, works);
-	works->threaded = works->running;
+	step->running = !pthread_create(&step->thread, NULL, work, step);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-struct sequence_job *rowworks_place(struct rowworks *works)
+/* What has no thread is done here. */
+static void threads_start(struct rowworks *works)
 {
-	return works->submitted - works->collected < JOBS ? job_at(works, works->submitted) : NULL;
+	if (!works->threaded || works->submitted)
+		return;
+	for (size_t i = 0; i < ROWWORKS_STEPS; i++)
+		thread_start(&works->steps[i]);
+}
+
+int rowworks_place(struct rowworks *works)
+{
+	return works->submitted - works->collected < ROWWORKS_JOBS
+		       ? (int)(works->submitted % ROWWORKS_JOBS)
+		       : -1;
 }
 
 void rowworks_submit(struct rowworks *works)
 {
-	thread_start(works);
-	if (!works->running) {
-		sequence_job_run(job_at(works, works->submitted++));
-		works->done = works->submitted;
-		return;
-	}
+	threads_start(works);
 	pthread_mutex_lock(&works->lock);
 	works->submitted++;
 	pthread_cond_broadcast(&works->changed);
 	pthread_mutex_unlock(&works->lock);
+	for (size_t i = 0; i < ROWWORKS_STEPS; i++)
+		if (!works->steps[i].running) {
+			job_run(&works->steps[i]);
+			works->steps[i].done++;
+		}
 }
 
-struct sequence_job *rowworks_collect(struct rowworks *works, bool wait)
+/* All steps of the oldest are done. */
+static bool oldest_is_done(const struct rowworks *works)
+{
+	for (size_t i = 0; i < ROWWORKS_STEPS; i++)
+		if (works->steps[i].done == works->collected)
+			return false;
+	return true;
+}
+
+int rowworks_collect(struct rowworks *works, bool wait)
 {
 	bool ready;
 
 	if (works->collected == works->submitted)
-		return NULL;
+		return -1;
 	pthread_mutex_lock(&works->lock);
-	while (wait && works->done == works->collected)
+	while (wait && !oldest_is_done(works))
 		pthread_cond_wait(&works->changed, &works->lock);
-	ready = works->done > works->collected;
+	ready = oldest_is_done(works);
 	pthread_mutex_unlock(&works->lock);
-	return ready ? job_at(works, works->collected) : NULL;
+	return ready ? (int)(works->collected % ROWWORKS_JOBS) : -1;
 }
 
 void rowworks_release(struct rowworks *works)
 {
 	works->collected++;
-}
-
-size_t rowworks_memory(const struct rowworks *works)
-{
-	size_t bytes = sizeof(*works);
-
-	for (size_t i = 0; i < JOBS; i++)
-		bytes += sequence_job_memory(&works->jobs[i]);
-	return bytes;
 }

@@ -259,7 +259,7 @@ static int rare_store(const struct paths_process *process)
 {
 	int err = 0;
 
-	for (unsigned i = 0; i < process->space->layers->level_count && !err; i++) {
+	for (unsigned i = 0; i <= process->space->strata->level_count && !err; i++) {
 		const struct flow_rare *rare = &process->space->rare[i];
 
 		if (rare->cycles)
@@ -311,23 +311,28 @@ void paths_push(struct paths_thread *thread, const struct runtable *runs, const 
 	paths_fail(thread->process->paths, flow_push(thread->flow, numbers, count));
 }
 
+static int layer_store(const struct paths_thread *thread, unsigned level, const struct layer *layer)
+{
+	const struct store_layer out = {
+		.thread = thread->id,
+		.level = level,
+		.symbols = layer->counts.symbols,
+		.cycles = layer->counts.cycles,
+		.repeats = layer->counts.repeats,
+		.cut = layer->counts.cut,
+		.broken = layer->counts.broken,
+	};
+
+	return store_layer_put(thread->process->paths->store, &out);
+}
+
 static int layers_store(const struct paths_thread *thread)
 {
-	int err = 0;
+	const struct layer *layer = thread->flow->strata;
+	int err = layer_store(thread, 0, thread->flow->paths);
 
-	for (const struct layer *layer = thread->flow->paths; layer && !err; layer = layer->next) {
-		const struct store_layer out = {
-			.thread = thread->id,
-			.level = layer->depth,
-			.symbols = layer->counts.symbols,
-			.cycles = layer->counts.cycles,
-			.repeats = layer->counts.repeats,
-			.cut = layer->counts.cut,
-			.broken = layer->counts.broken,
-		};
-
-		err = store_layer_put(thread->process->paths->store, &out);
-	}
+	for (unsigned level = 1; layer && !err; level++, layer = layer->next)
+		err = layer_store(thread, level, layer);
 	return err;
 }
 
