@@ -278,6 +278,10 @@ static void module_open(struct work *work)
 	}
 	if (work->module.kind == MODULE_ANON || work->module.kind == MODULE_MARK)
 		return;
+	if (work->sources->shelf)
+		work->symbols = shelf_take(work->sources->shelf, work->module.id.v);
+	if (work->symbols)
+		return;
 	fd = work->sources->open(work->sources->ctx, &work->module);
 	if (fd < 0) {
 		log_debug("%s: cannot be opened: %s", work->module.path, strerror(-fd));
@@ -290,6 +294,8 @@ static void module_open(struct work *work)
 
 static void module_close(struct work *work)
 {
+	if (work->sources->shelf)
+		shelf_put(work->sources->shelf, work->module.id.v, take_ptr(work->symbols));
 	symbols_destroy(take_ptr(work->symbols));
 	kallsyms_destroy(take_ptr(work->kallsyms));
 	jitmap_destroy(take_ptr(work->jitmap));
@@ -326,13 +332,6 @@ int symbolise_from(struct store *store, const struct symbolise_sources *sources)
 	return err ? err : store_commit(store);
 }
 
-int symbolise(struct store *store, symbolise_open_fn open, void *ctx)
-{
-	const struct symbolise_sources sources = { .open = open, .ctx = ctx };
-
-	return symbolise_from(store, &sources);
-}
-
 int symbolise_open_path(void *ctx, const struct store_module *module)
 {
 	AUTO(close_fd) int fd = open(module->path, O_RDONLY | O_CLOEXEC);
@@ -348,11 +347,12 @@ int symbolise_open_path(void *ctx, const struct store_module *module)
 
 int symbolise_unfinished(const char *path)
 {
+	const struct symbolise_sources sources = { .open = symbolise_open_path };
 	AUTO(store_destroy_auto) struct store *store = NULL;
 	int err = store_reopen(path, &store);
 
 	if (err == -EALREADY)
 		return 0;
-	err = err ? err : symbolise(store, symbolise_open_path, NULL);
+	err = err ? err : symbolise_from(store, &sources);
 	return err ? err : store_finish(store);
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "store/store.h"
+#include "symbols/shelf.h"
 
 /* Opens a module's file, or returns a negative errno; the fd is the caller's. */
 typedef int (*symbolise_open_fn)(void *ctx, const struct store_module *module);
@@ -21,11 +22,11 @@ struct symbolise_sources {
 	symbolise_open_fn open;
 	symbolise_code_fn code; /* NULL: none */
 	void *ctx;
+	struct shelf *shelf; /* of modules that are open, by their ids; NULL: none */
 };
 
 /* One transaction: either every location has its names afterwards, or none. */
 int symbolise_from(struct store *store, const struct symbolise_sources *sources);
-int symbolise(struct store *store, symbolise_open_fn open, void *ctx);
 
 /* Opens the module's path if the file there still has the build-id that was recorded. */
 int symbolise_open_path(void *ctx, const struct store_module *module);

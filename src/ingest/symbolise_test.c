@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "ingest/symbolise.h"
 
+static const struct symbolise_sources by_path = { .open = symbolise_open_path };
 static char path[] = "/tmp/assay-symbolise-XXXXXX";
 
 int symbolise_test_object[7] = { 1 };
@@ -132,7 +133,7 @@ static void functions_and_objects_have_names(void **state)
 	location_put(store, 2, 1, function + 1);
 	location_put(store, 3, 1, in_file(&symbolise_test_object[2]));
 	sample_put(store, 1, 2);
-	assert_int_equal(symbolise(store, symbolise_open_path, NULL), 0);
+	assert_int_equal(symbolise_from(store, &by_path), 0);
 	store_end(store);
 	query_gives(
 		"symbolise_test_function symbolise_test_function symbolise_test_object",
@@ -162,7 +163,7 @@ static void many_locations_keep_their_names(void **state)
 	assert_int_equal(store_module_put(store, &module), 0);
 	for (uint32_t i = 0; i < COUNT; i++)
 		location_put(store, i + 1, 1, start + i * 7 % COUNT);
-	assert_int_equal(symbolise(store, symbolise_open_path, NULL), 0);
+	assert_int_equal(symbolise_from(store, &by_path), 0);
 	store_end(store);
 	query_gives("2000", "select count(distinct location) from frame");
 	/* The last frame is the function that holds the location. */

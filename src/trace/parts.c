@@ -34,6 +34,7 @@ struct heat {
 struct work {
 	struct book *book;
 	struct store *store;
+	struct shelf *shelf;
 	bool marks;
 	const struct book_block *blocks;
 	uint32_t *order; /* block ids by module and address */
@@ -355,8 +356,12 @@ static int module_open(struct work *work, struct module_id id)
 	AUTO(free_ptr) char *path = NULL;
 	AUTO(close_fd) int fd = -1;
 	struct store_module row;
-	int err = store_module_get(work->store, id, &row, &path);
+	int err;
 
+	work->symbols = shelf_take(work->shelf, id.v);
+	if (work->symbols)
+		return 0;
+	err = store_module_get(work->store, id, &row, &path);
 	if (err || (row.kind != MODULE_ELF && row.kind != MODULE_VDSO))
 		return err;
 	fd = parts_module_open(book_loadmap(work->book), &row);
@@ -370,16 +375,19 @@ typedef int (*module_fn)(struct work *work, const uint32_t *ids, size_t count);
 
 static int module_work(struct work *work, module_fn fn, const uint32_t *ids, size_t count)
 {
-	int err = module_open(work, work->blocks[ids[0]].module);
+	struct module_id id = work->blocks[ids[0]].module;
+	int err = module_open(work, id);
 
 	err = err ? err : fn(work, ids, count);
-	symbols_destroy(take_ptr(work->symbols));
+	shelf_put(work->shelf, id.v, take_ptr(work->symbols));
 	return err;
 }
 
-static int modules_work(struct book *book, struct store *store, bool marks, module_fn fn)
+static int modules_work(struct book *book, struct store *store, struct shelf *shelf, bool marks,
+			module_fn fn)
 {
-	AUTO(work_deinit) struct work work = { .book = book, .store = store, .marks = marks };
+	AUTO(work_deinit)
+	struct work work = { .book = book, .store = store, .shelf = shelf, .marks = marks };
 	size_t count, end;
 	int err = 0;
 
@@ -402,12 +410,12 @@ static int modules_work(struct book *book, struct store *store, bool marks, modu
 	return err ? err : store_commit(store);
 }
 
-int parts_store(struct book *book, struct store *store)
+int parts_store(struct book *book, struct store *store, struct shelf *shelf)
 {
-	return modules_work(book, store, false, blocks_split);
+	return modules_work(book, store, shelf, false, blocks_split);
 }
 
-int lines_store(struct book *book, struct store *store, bool marks)
+int lines_store(struct book *book, struct store *store, struct shelf *shelf, bool marks)
 {
-	return modules_work(book, store, marks, module_lines_store);
+	return modules_work(book, store, shelf, marks, module_lines_store);
 }

@@ -170,12 +170,16 @@ int session_start(struct session *session)
 
 static int profile_complete(struct session *session)
 {
+	AUTO(shelf_deinit) struct shelf shelf = {};
+	const struct symbolise_sources sources = { .open = parts_module_open,
+						   .ctx = book_loadmap(session->book),
+						   .shelf = &shelf };
 	int err = book_finish(session->book, drain_totals(session->drain));
 
-	err = err ? err : parts_store(session->book, session->store);
-	err = err ? err : symbolise(session->store, parts_module_open, book_loadmap(session->book));
+	err = err ? err : parts_store(session->book, session->store, &shelf);
+	err = err ? err : symbolise_from(session->store, &sources);
 	if (!err && session->lines)
-		err = lines_store(session->book, session->store, session->marks);
+		err = lines_store(session->book, session->store, &shelf, session->marks);
 	if (!err)
 		err = store_meta_set_u64(session->store, "duration_ns",
 					 clock_monotonic() - session->started);
