@@ -130,6 +130,7 @@ static void retired_hand_out(struct flow_space *space, struct flow_retired *reti
 
 static void row_hand_out(struct flow_space *space, struct flow_row *done)
 {
+	row_count(done->flow, &done->job);
 	done->row.data = done->job.coder.out.items;
 	done->row.size = done->job.coder.out.count;
 	if (!space->err)
@@ -156,11 +157,46 @@ static void rows_finish(struct flow_space *space)
 		rows_hand_out(space, true);
 }
 
+static struct flow_known *known_at(const struct flow_space *space, uint32_t symbol)
+{
+	return &space->known[symbol >> FLOW_KNOWN_BITS][symbol & ((1u << FLOW_KNOWN_BITS) - 1)];
+}
+
+/* What has become known since the last row. Rows under way look at what there was before. */
+static void known_extend(struct flow_space *space)
+{
+	const struct layer_level *level = paths_level(space);
+
+	for (; space->known_count < level->repeats.items.count; space->known_count++) {
+		const struct repeat *repeat = &level->repeats.items.items[space->known_count];
+		struct flow_known **block = &space->known[space->known_count >> FLOW_KNOWN_BITS];
+
+		if (!*block)
+			*block = mem_alloc(sizeof(**block) << FLOW_KNOWN_BITS);
+		*known_at(space, space->known_count) = (struct flow_known){
+			.trips = repeat->trips,
+			.weight = repeat->trips * cycles_at(&level->cycles, repeat->slot)->weight,
+			.slot = repeat->slot,
+		};
+	}
+}
+
+static struct repeat known_pair(const void *context, uint32_t symbol)
+{
+	const struct flow_known *known = known_at(context, symbol);
+
+	return (struct repeat){ .trips = known->trips, .slot = known->slot };
+}
+
 static void row_code(void *context, int job)
 {
 	struct flow_space *space = context;
+	struct flow_row *row = &space->rows[job];
 
-	sequence_job_run(&space->rows[job].job);
+	sequence_job_name(&row->job, &space->namer, row->limit, row->symbols.items,
+			  row->symbols.count);
+	sequence_job_pair(&row->job, &space->namer, known_pair, space);
+	sequence_job_run(&row->job);
 }
 
 /* The row's repeated paths go through the layers above, which then say where it ends. */
@@ -173,23 +209,17 @@ static void row_climb(void *context, int job)
 
 	space->retired = &row->retired;
 	for (size_t at = 0; at < row->symbols.count; at += CLIMB) {
+		const uint32_t *symbols = &row->symbols.items[at];
 		size_t left = row->symbols.count - at, count = left < CLIMB ? left : CLIMB;
 
 		for (size_t i = 0; i < count; i++)
-			weights[i] = row->weights.items[row->job.names.items[at + i] - 1];
-		layer_push_weighted(strata, &row->symbols.items[at], weights, count);
+			weights[i] = known_at(space, symbols[i])->weight;
+		layer_push_weighted(strata, symbols, weights, count);
 	}
 	if (row->last)
 		layer_finish(strata);
 	row->row.end.units[SEQUENCE_STRATUM] = layer_ended(strata);
 	row->row.stratum_start = strata->counts.symbols - strata->open.count;
-}
-
-static void row_weigh(struct flow_row *row, const struct cycles *paths)
-{
-	row->weights.count = 0;
-	array_each(&row->job.pairs, pair)
-		*array_push(&row->weights) = pair->trips * cycles_at(paths, pair->slot)->weight;
 }
 
 /* The row takes the symbols and gives the memory of those that it had before. */
@@ -228,10 +258,8 @@ static void row_make(struct flow *flow)
 	row->flow = flow;
 	row->last = flow->finishing;
 	row->row = (struct sequence_row){ .end = position_of(flow), .base = level->base };
-	sequence_job_prepare(&row->job, &space->encoder, &level->repeats, flow->row.items,
-			     flow->row.count);
-	row_weigh(row, &level->cycles);
-	row_count(flow, &row->job);
+	known_extend(space);
+	row->limit = space->known_count;
 	symbols_swap(flow, row);
 	space->rows_busy++;
 	rowworks_submit(space->works);
@@ -288,6 +316,7 @@ static void paths_clearing(void *context, unsigned level)
 	rows_make(space);
 	rows_finish(space);
 	strata_forget(space, layer_space_cut);
+	space->known_count = 0;
 	definitions_make(space);
 	for (struct flow *flow = space->flows; flow; flow = flow->next)
 		counts_hand_out(flow);
@@ -393,6 +422,7 @@ int flow_space_create(const struct flow_space_options *options, struct flow_spac
 		space->options.min_trips = FLOW_MIN_TRIPS;
 	for (size_t i = 0; i < ROWWORKS_JOBS; i++)
 		sequence_job_init(&space->rows[i].job);
+	space->known = mem_zalloc(FLOW_KNOWN_BLOCKS * sizeof(*space->known));
 	err = layers_create(space);
 	if (err)
 		return err;
@@ -406,7 +436,6 @@ static void row_deinit(struct flow_row *row)
 {
 	sequence_job_deinit(&row->job);
 	array_deinit(&row->symbols);
-	array_deinit(&row->weights);
 	array_deinit(&row->retired.cycles);
 	array_deinit(&row->retired.symbols);
 }
@@ -421,6 +450,10 @@ void flow_space_destroy(struct flow_space *space)
 	layer_space_destroy(space->paths);
 	for (size_t i = 0; i < ROWWORKS_JOBS; i++)
 		row_deinit(&space->rows[i]);
+	for (size_t i = 0; space->known && i < FLOW_KNOWN_BLOCKS && space->known[i]; i++)
+		free(space->known[i]);
+	free(space->known);
+	sequence_namer_deinit(&space->namer);
 	sequence_encoder_deinit(&space->encoder);
 	free(space);
 }
@@ -500,7 +533,6 @@ static size_t row_memory(const struct flow_row *row)
 {
 	return sequence_job_memory(&row->job) +
 	       row->symbols.capacity * sizeof(*row->symbols.items) +
-	       row->weights.capacity * sizeof(*row->weights.items) +
 	       row->retired.cycles.capacity * sizeof(*row->retired.cycles.items) +
 	       row->retired.symbols.capacity * sizeof(*row->retired.symbols.items);
 }
@@ -508,8 +540,12 @@ static size_t row_memory(const struct flow_row *row)
 size_t flow_space_memory(const struct flow_space *space)
 {
 	size_t bytes = sizeof(*space) + layer_space_memory(space->paths) +
-		       layer_space_memory(space->strata) + sequence_encoder_memory(&space->encoder);
+		       layer_space_memory(space->strata) +
+		       sequence_encoder_memory(&space->encoder) +
+		       sequence_namer_memory(&space->namer);
 
+	for (size_t i = 0; i < FLOW_KNOWN_BLOCKS && space->known[i]; i++)
+		bytes += sizeof(**space->known) << FLOW_KNOWN_BITS;
 	for (size_t i = 0; i < ROWWORKS_JOBS; i++)
 		bytes += row_memory(&space->rows[i]);
 	for (const struct flow *flow = space->flows; flow; flow = flow->next)

@@ -97,6 +97,15 @@ struct flow_retired {
 	ARRAY(struct flow_symbol) symbols;
 };
 
+/* A repeated path, for who must not look at the table of paths. */
+struct flow_known {
+	uint64_t trips;
+	uint64_t weight; /* of all trips */
+	uint32_t slot;
+};
+
+enum { FLOW_KNOWN_BITS = 14, FLOW_KNOWN_BLOCKS = 1 << (31 - FLOW_KNOWN_BITS) };
+
 /* A row on its way to the profile. */
 struct flow_row {
 	struct flow *flow;
@@ -104,7 +113,7 @@ struct flow_row {
 	struct sequence_row row;
 	struct sequence_job job;
 	ARRAY(uint32_t) symbols; /* its repeated paths */
-	ARRAY(uint64_t) weights; /* by name - 1, as in job */
+	uint32_t limit; /* of them: what is known of all below */
 	struct flow_retired retired;
 };
 
@@ -114,6 +123,9 @@ struct flow_space {
 	struct layer_space
 		*strata; /* the levels above, used by a thread of works while that has rows */
 	struct flow_retired *retired; /* where strata puts what it forgets */
+	struct flow_known **known; /* by symbol, in blocks that stay where they are */
+	uint32_t known_count;
+	struct sequence_namer namer;
 	struct sequence_encoder encoder;
 	struct rowworks *works;
 	struct flow_row rows[ROWWORKS_JOBS];

@@ -58,24 +58,32 @@ void sequence_encoder_init(struct sequence_encoder *encoder)
 void sequence_encoder_deinit(struct sequence_encoder *encoder)
 {
 	coder_deinit(&encoder->definitions);
-	array_deinit(&encoder->named);
-	free(encoder->names);
 }
 
 size_t sequence_encoder_memory(const struct sequence_encoder *encoder)
 {
-	return coder_memory(&encoder->definitions) +
-	       (encoder->names_count + encoder->named.capacity) * sizeof(uint32_t);
+	return coder_memory(&encoder->definitions);
 }
 
-static void names_reserve(struct sequence_encoder *encoder, size_t count)
+void sequence_namer_deinit(struct sequence_namer *namer)
 {
-	if (count <= encoder->names_count)
+	array_deinit(&namer->named);
+	free(namer->names);
+}
+
+size_t sequence_namer_memory(const struct sequence_namer *namer)
+{
+	return (namer->names_count + namer->named.capacity) * sizeof(uint32_t);
+}
+
+static void names_reserve(struct sequence_namer *namer, size_t count)
+{
+	if (count <= namer->names_count)
 		return;
-	encoder->names = mem_realloc(encoder->names, count, sizeof(*encoder->names));
-	memset(encoder->names + encoder->names_count, 0,
-	       (count - encoder->names_count) * sizeof(*encoder->names));
-	encoder->names_count = count;
+	namer->names = mem_realloc(namer->names, count, sizeof(*namer->names));
+	memset(namer->names + namer->names_count, 0,
+	       (count - namer->names_count) * sizeof(*namer->names));
+	namer->names_count = count;
 }
 
 static void pair_put(struct coder *coder, const struct repeat *pair, uint32_t *slot_max)
@@ -110,30 +118,36 @@ size_t sequence_job_memory(const struct sequence_job *job)
 	       job->counts.capacity * sizeof(*job->counts.items);
 }
 
-void sequence_job_prepare(struct sequence_job *job, struct sequence_encoder *encoder,
-			  const struct repeats *table, const uint32_t *symbols, size_t count)
+void sequence_job_name(struct sequence_job *job, struct sequence_namer *namer, uint32_t limit,
+		       const uint32_t *symbols, size_t count)
 {
 	assert(count <= SEQUENCE_ROW_MAX);
-	names_reserve(encoder, table->items.count);
+	names_reserve(namer, limit);
 	array_reserve(&job->names, count);
 	job->names.count = count;
-	job->pairs.count = 0;
 	job->counts.count = 0;
-	encoder->named.count = 0;
+	namer->named.count = 0;
 	for (size_t i = 0; i < count; i++) {
-		uint32_t *name = &encoder->names[symbols[i]];
+		uint32_t *name = &namer->names[symbols[i]];
 
 		if (!*name) {
-			*array_push(&encoder->named) = symbols[i];
-			*array_push(&job->pairs) = table->items.items[symbols[i]];
+			*array_push(&namer->named) = symbols[i];
 			*array_push(&job->counts) = 0;
-			*name = (uint32_t)encoder->named.count;
+			*name = (uint32_t)namer->named.count;
 		}
 		job->names.items[i] = *name;
 		job->counts.items[*name - 1]++;
 	}
-	array_each(&encoder->named, symbol)
-		encoder->names[*symbol] = 0;
+	array_each(&namer->named, symbol)
+		namer->names[*symbol] = 0;
+}
+
+void sequence_job_pair(struct sequence_job *job, const struct sequence_namer *namer,
+		       sequence_pair_fn *pair, const void *context)
+{
+	job->pairs.count = 0;
+	array_each(&namer->named, symbol)
+		*array_push(&job->pairs) = pair(context, *symbol);
 }
 
 void sequence_job_run(struct sequence_job *job)

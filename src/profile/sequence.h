@@ -68,12 +68,16 @@ struct sequence_definitions {
 /* One for many threads. */
 struct sequence_encoder {
 	struct coder definitions;
+};
+
+/* Gives names to the repeated paths of rows; one for many rows, one after the other. */
+struct sequence_namer {
 	uint32_t *names; /* by symbol: what it is called in this row; 0: not yet */
 	size_t names_count;
 	ARRAY(uint32_t) named; /* symbol by name - 1 */
 };
 
-/* A row on its way to bytes. Nothing else is needed to compress it, so that can be done elsewhere and later. */
+/* A row on its way to bytes. */
 struct sequence_job {
 	struct coder coder; /* its bytes are the row's */
 	ARRAY(uint32_t) names; /* of its repeated paths, in order */
@@ -81,12 +85,21 @@ struct sequence_job {
 	ARRAY(uint32_t) counts; /* the same: how often the name is in the row */
 };
 
+/* What a symbol stands for. */
+typedef struct repeat sequence_pair_fn(const void *context, uint32_t symbol);
+
+void sequence_namer_deinit(struct sequence_namer *namer);
+size_t sequence_namer_memory(const struct sequence_namer *namer);
+
 void sequence_job_init(struct sequence_job *job);
 void sequence_job_deinit(struct sequence_job *job);
 size_t sequence_job_memory(const struct sequence_job *job);
-/* Symbols are those of the table; at most SEQUENCE_ROW_MAX. */
-void sequence_job_prepare(struct sequence_job *job, struct sequence_encoder *encoder,
-			  const struct repeats *table, const uint32_t *symbols, size_t count);
+/* At most SEQUENCE_ROW_MAX symbols, all below the limit. */
+void sequence_job_name(struct sequence_job *job, struct sequence_namer *namer, uint32_t limit,
+		       const uint32_t *symbols, size_t count);
+/* The last that the namer was used for. */
+void sequence_job_pair(struct sequence_job *job, const struct sequence_namer *namer,
+		       sequence_pair_fn *pair, const void *context);
 void sequence_job_run(struct sequence_job *job);
 
 void sequence_encoder_init(struct sequence_encoder *encoder);
