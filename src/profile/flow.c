@@ -9,8 +9,8 @@
  *	flow_push() -> paths -> flow->row -> flow_row -+-> strata and above -+-> rows_hand_out()
  *	                                               +-> coder ------------+
  *
- * Rows are also made of what there is when paths are about to be forgotten, and when many threads together have collected too
- * much. Both, and the end of a thread, wait until no row is under way.
+ * Rows are also made of what there is when many threads together have collected too much, when a thread ends, and when paths are
+ * about to be forgotten. The last two wait until no row is under way.
  *
  * Invariants
  *  1. Symbols in a flow's row, and in rows under way, are valid in the table of level 0.
