@@ -161,11 +161,16 @@ class Counts(unittest.TestCase):
             counted = Trace("count", *command, code=code)
             streamed = Trace("blocks", *command, code=code, options=["--raw", raw])
             self.assertEqual(counted.out, streamed.out)
-            self.assertEqual(counted.blocks(), streamed.blocks())
+            self.assertEqual(self.repeatable(counted), self.repeatable(streamed))
             self.assertEqual(streamed.rows("select count(*) from loss")[0][0], 0)
             self.assertEqual(raw_blocks(raw), self.by_length(streamed))
             covered = Trace("coverage", *command, code=code)
-            self.assertEqual(set(covered.blocks()), set(counted.blocks()))
+            self.assertEqual(set(self.repeatable(covered)), set(self.repeatable(counted)))
+
+    @staticmethod
+    def repeatable(trace):
+        """Without the vdso: it reads the clock again if the kernel has just changed it."""
+        return {block: count for block, count in trace.blocks().items() if block[0] != "[vdso]"}
 
     @staticmethod
     def by_length(trace):
