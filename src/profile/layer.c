@@ -447,11 +447,6 @@ uint64_t layer_ended(const struct layer *layer)
 	return ended;
 }
 
-void layer_space_clear(struct layer_space *space, unsigned level)
-{
-	levels_clear(space, level, false);
-}
-
 void layer_space_cut(struct layer_space *space)
 {
 	levels_clear(space, 0, true);

@@ -152,9 +152,7 @@ uint64_t layer_ended(const struct layer *layer);
 void layer_weights_set(struct layer_space *space, const uint32_t *weights, size_t count);
 /* Calls `retired` for everything, and forgets it. Every layer must be finished. */
 void layer_space_retire(struct layer_space *space);
-/* The same because the caller needs it: layers go on. From that level up. */
-void layer_space_clear(struct layer_space *space, unsigned level);
-/* The same because symbols that come in mean something else from now on: open cycles are cut. */
+/* The same because symbols that come in mean something else from now on: open cycles are cut, and layers go on. */
 void layer_space_cut(struct layer_space *space);
 
 /* Bytes of everything but the layers themselves. */

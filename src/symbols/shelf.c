@@ -37,7 +37,7 @@ void shelf_put(struct shelf *shelf, uint64_t key, struct symbols *symbols)
 		*array_push(&shelf->items) = NULL;
 		*place = shelf->items.count;
 	}
+	shelf->count += !shelf->items.items[*place - 1];
 	symbols_destroy(shelf->items.items[*place - 1]);
 	shelf->items.items[*place - 1] = symbols;
-	shelf->count++;
 }
