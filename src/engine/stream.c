@@ -69,10 +69,14 @@ uint8_t *stream_counts(struct thread *thread)
 	return (uint8_t *)thread + THREAD_COUNTS;
 }
 
-static void bell_ring(void)
+/* urgent: the host should not even nap. */
+static void bell_ring(bool urgent)
 {
+	uint32_t sleeping;
+
 	__atomic_add_fetch(&area()->bell, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&area()->sleeping, __ATOMIC_SEQ_CST))
+	sleeping = __atomic_load_n(&area()->sleeping, __ATOMIC_SEQ_CST);
+	if (sleeping == STREAM_ASLEEP || (urgent && sleeping == STREAM_NAPPING))
 		sys_3(futex, &area()->bell, FUTEX_WAKE, 1);
 }
 
@@ -96,6 +100,18 @@ static uint32_t slot_take(void)
 	return NO_SLOT;
 }
 
+/* There are only a few large ones for all threads of all programs. */
+static uint32_t ring_choose(void)
+{
+	uint32_t left = __atomic_load_n(&area()->large, __ATOMIC_RELAXED);
+
+	while (left)
+		if (__atomic_compare_exchange_n(&area()->large, &left, left - 1, false,
+						__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			return STREAM_RING_LARGE;
+	return STREAM_RING;
+}
+
 static void slot_fill(struct stream_slot *slot, enum stream_kind kind, uint32_t log)
 {
 	slot->start = (uint64_t)slot + STREAM_RING_OFFSET;
@@ -103,11 +119,12 @@ static void slot_fill(struct stream_slot *slot, enum stream_kind kind, uint32_t 
 	slot->passed = slot->taken = slot->lost = 0;
 	slot->wake = slot->waiting = 0;
 	slot->kind = kind;
+	slot->ring = kind == STREAM_THREAD ? ring_choose() : STREAM_RING;
 	slot->pid = (uint32_t)sys_0(getpid);
 	slot->tid = (uint32_t)sys_0(gettid);
 	slot->log = log;
 	__atomic_store_n(&slot->state, STREAM_LIVE, __ATOMIC_RELEASE);
-	bell_ring();
+	bell_ring(false);
 }
 
 /* The same memory once more, in the place of what is there; the kernel knows it by a size of 0. */
@@ -129,6 +146,7 @@ static void slot_map_private(struct thread *thread)
 	slot->start = (uint64_t)memory_map(2 * STREAM_CHUNK);
 	slot->start = (slot->start + STREAM_CHUNK - 1) & ~(uint64_t)(STREAM_CHUNK - 1);
 	slot->next = slot->start;
+	slot->ring = STREAM_RING;
 	if (counts_size())
 		memory_map_at((uint64_t)stream_counts(thread), counts_size());
 }
@@ -157,7 +175,7 @@ void stream_thread_end(struct thread *thread)
 	if (slot->kind != STREAM_THREAD)
 		return;
 	__atomic_store_n(&slot->state, STREAM_ENDED, __ATOMIC_RELEASE);
-	bell_ring();
+	bell_ring(false);
 }
 
 /* --- Rings ----------------------------------------------------------------------------------------------- */
@@ -165,7 +183,13 @@ void stream_thread_end(struct thread *thread)
 static bool has_room(const struct stream_slot *slot)
 {
 	return slot->passed + 2 * STREAM_CHUNK - __atomic_load_n(&slot->taken, __ATOMIC_ACQUIRE) <=
-	       STREAM_RING;
+	       slot->ring;
+}
+
+static bool is_half_full(const struct stream_slot *slot)
+{
+	return slot->passed + STREAM_CHUNK - __atomic_load_n(&slot->taken, __ATOMIC_RELAXED) >=
+	       slot->ring / 2;
 }
 
 /* False: the host is gone, and nobody reads any more. */
@@ -187,7 +211,7 @@ static bool room_wait(struct stream_slot *slot)
 /* The next place after the end of a chunk; the first in the next one. */
 static uint64_t chunk_after(const struct stream_slot *slot)
 {
-	return slot->start + (slot->passed + STREAM_CHUNK) % STREAM_RING;
+	return slot->start + (slot->passed + STREAM_CHUNK) % slot->ring;
 }
 
 static void chunk_pass(struct stream_slot *slot, uint64_t next)
@@ -199,7 +223,7 @@ static void chunk_pass(struct stream_slot *slot, uint64_t next)
 static bool is_full(const struct stream_slot *slot)
 {
 	return slot->next % STREAM_CHUNK == 0 && slot->next &&
-	       slot->next != slot->start + slot->passed % STREAM_RING;
+	       slot->next != slot->start + slot->passed % slot->ring;
 }
 
 const uint32_t *stream_chunk(struct thread *thread, uint32_t *ret_count)
@@ -222,7 +246,7 @@ void stream_settle(struct thread *thread)
 		slot->next = slot->start;
 		return;
 	}
-	bell_ring();
+	bell_ring(is_half_full(slot));
 	if (!room_wait(slot))
 		slot->lost += STREAM_CHUNK;
 	chunk_pass(slot, chunk_after(slot));
@@ -254,7 +278,7 @@ static void log_write(const void *record, size_t size)
 	if (!slot)
 		return;
 	at = slot->next;
-	end = slot->start + slot->passed % STREAM_RING + STREAM_CHUNK;
+	end = slot->start + slot->passed % slot->ring + STREAM_CHUNK;
 	first = end - at < size ? end - at : size;
 	for (uint64_t i = 0; i < first / 8; i++)
 		((uint64_t *)at)[i] = ((const uint64_t *)record)[i];
@@ -262,7 +286,7 @@ static void log_write(const void *record, size_t size)
 		__atomic_store_n(&slot->next, at + size, __ATOMIC_RELEASE);
 		return;
 	}
-	bell_ring();
+	bell_ring(is_half_full(slot));
 	if (!room_wait(slot))
 		slot->lost += size;
 	for (uint64_t i = first / 8; i < size / 8; i++)

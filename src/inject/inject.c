@@ -135,6 +135,7 @@ static void area_init(struct engine_shared *shared, uint64_t bytes)
 	area->version = STREAM_VERSION;
 	area->slot_count = STREAM_SLOT_COUNT;
 	area->slot_bytes = bytes;
+	area->large = STREAM_LARGE_MAX;
 }
 
 /* However large, it costs what is written to. */

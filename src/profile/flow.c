@@ -29,7 +29,10 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-enum { CLIMB = 4096 }; /* repeated paths that go up at once */
+enum {
+	CLIMB = 4096, /* repeated paths that go up at once */
+	FETCH_AHEAD = 16, /* of what is known of them */
+};
 
 DEFINE_AUTO(struct flow_space, flow_space_destroy)
 
@@ -131,8 +134,8 @@ static void retired_hand_out(struct flow_space *space, struct flow_retired *reti
 static void row_hand_out(struct flow_space *space, struct flow_row *done)
 {
 	row_count(done->flow, &done->job);
-	done->row.data = done->job.coder.out.items;
-	done->row.size = done->job.coder.out.count;
+	done->row.data = done->job.bytes.items;
+	done->row.size = done->job.bytes.count;
 	if (!space->err)
 		space->err = space->options.row(space->options.context, done->flow, &done->row);
 	retired_hand_out(space, &done->retired);
@@ -193,10 +196,10 @@ static void row_code(void *context, int job)
 	struct flow_space *space = context;
 	struct flow_row *row = &space->rows[job];
 
-	sequence_job_name(&row->job, &space->namer, row->limit, row->symbols.items,
+	sequence_job_name(&row->job, &space->writer, row->limit, row->symbols.items,
 			  row->symbols.count);
-	sequence_job_pair(&row->job, &space->namer, known_pair, space);
-	sequence_job_run(&row->job);
+	sequence_job_pair(&row->job, &space->writer, known_pair, space);
+	sequence_job_run(&row->job, &space->writer);
 }
 
 /* The row's repeated paths go through the layers above, which then say where it ends. */
@@ -212,8 +215,11 @@ static void row_climb(void *context, int job)
 		const uint32_t *symbols = &row->symbols.items[at];
 		size_t left = row->symbols.count - at, count = left < CLIMB ? left : CLIMB;
 
-		for (size_t i = 0; i < count; i++)
+		for (size_t i = 0; i < count; i++) {
+			if (i + FETCH_AHEAD < left)
+				__builtin_prefetch(known_at(space, symbols[i + FETCH_AHEAD]));
 			weights[i] = known_at(space, symbols[i])->weight;
+		}
 		layer_push_weighted(strata, symbols, weights, count);
 	}
 	if (row->last)
@@ -420,8 +426,7 @@ int flow_space_create(const struct flow_space_options *options, struct flow_spac
 		space->options.row_repeats = FLOW_ROW;
 	if (!space->options.min_trips)
 		space->options.min_trips = FLOW_MIN_TRIPS;
-	for (size_t i = 0; i < ROWWORKS_JOBS; i++)
-		sequence_job_init(&space->rows[i].job);
+	sequence_writer_init(&space->writer);
 	space->known = mem_zalloc(FLOW_KNOWN_BLOCKS * sizeof(*space->known));
 	err = layers_create(space);
 	if (err)
@@ -453,7 +458,7 @@ void flow_space_destroy(struct flow_space *space)
 	for (size_t i = 0; space->known && i < FLOW_KNOWN_BLOCKS && space->known[i]; i++)
 		free(space->known[i]);
 	free(space->known);
-	sequence_namer_deinit(&space->namer);
+	sequence_writer_deinit(&space->writer);
 	sequence_encoder_deinit(&space->encoder);
 	free(space);
 }
@@ -542,7 +547,7 @@ size_t flow_space_memory(const struct flow_space *space)
 	size_t bytes = sizeof(*space) + layer_space_memory(space->paths) +
 		       layer_space_memory(space->strata) +
 		       sequence_encoder_memory(&space->encoder) +
-		       sequence_namer_memory(&space->namer);
+		       sequence_writer_memory(&space->writer);
 
 	for (size_t i = 0; i < FLOW_KNOWN_BLOCKS && space->known[i]; i++)
 		bytes += sizeof(**space->known) << FLOW_KNOWN_BITS;

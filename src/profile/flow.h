@@ -125,7 +125,7 @@ struct flow_space {
 	struct flow_retired *retired; /* where strata puts what it forgets */
 	struct flow_known **known; /* by symbol, in blocks that stay where they are */
 	uint32_t known_count;
-	struct sequence_namer namer;
+	struct sequence_writer writer; /* used by a thread of works */
 	struct sequence_encoder encoder;
 	struct rowworks *works;
 	struct flow_row rows[ROWWORKS_JOBS];

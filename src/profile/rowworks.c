@@ -16,8 +16,16 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/mem.h"
+
+/*
+ * Rows can wait, up to ROWWORKS_JOBS of them; the program and who drains it cannot for long. So when one of those two has nothing to
+ * do, there is a row to work on.
+ */
+enum { NICENESS = 7 };
 
 struct step {
 	struct rowworks *works;
@@ -82,6 +90,7 @@ static void *work(void *context)
 	struct step *step = context;
 	struct rowworks *works = step->works;
 
+	setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + NICENESS);
 	pthread_mutex_lock(&works->lock);
 	while (!works->stop) {
 		if (step->done == works->submitted) {

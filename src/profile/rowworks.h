@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { ROWWORKS_JOBS = 4, ROWWORKS_STEPS = 2 };
+enum { ROWWORKS_JOBS = 8, ROWWORKS_STEPS = 2 };
 
 struct rowworks;
 

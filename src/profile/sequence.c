@@ -23,6 +23,7 @@
 /* Of numbers in a row. The first kind is the coder's own. */
 enum { NUMBER_COUNT = 1, NUMBER_SLOT = 2, NUMBER_TRIPS = 3 };
 enum { DEFINITIONS_EXPECTED = 1 << 20 };
+enum { NAMES_AHEAD = 16 }; /* symbols, whose names are fetched */
 
 static const char *const unit_texts[] = {
 #define X(name, text, what) [SEQUENCE_##name] = text,
@@ -65,25 +66,33 @@ size_t sequence_encoder_memory(const struct sequence_encoder *encoder)
 	return coder_memory(&encoder->definitions);
 }
 
-void sequence_namer_deinit(struct sequence_namer *namer)
+void sequence_writer_init(struct sequence_writer *writer)
 {
-	array_deinit(&namer->named);
-	free(namer->names);
+	*writer = (struct sequence_writer){};
+	coder_init(&writer->coder, 0);
 }
 
-size_t sequence_namer_memory(const struct sequence_namer *namer)
+void sequence_writer_deinit(struct sequence_writer *writer)
 {
-	return (namer->names_count + namer->named.capacity) * sizeof(uint32_t);
+	coder_deinit(&writer->coder);
+	array_deinit(&writer->named);
+	free(writer->names);
 }
 
-static void names_reserve(struct sequence_namer *namer, size_t count)
+size_t sequence_writer_memory(const struct sequence_writer *writer)
 {
-	if (count <= namer->names_count)
+	return coder_memory(&writer->coder) +
+	       (writer->names_count + writer->named.capacity) * sizeof(uint32_t);
+}
+
+static void names_reserve(struct sequence_writer *writer, size_t count)
+{
+	if (count <= writer->names_count)
 		return;
-	namer->names = mem_realloc(namer->names, count, sizeof(*namer->names));
-	memset(namer->names + namer->names_count, 0,
-	       (count - namer->names_count) * sizeof(*namer->names));
-	namer->names_count = count;
+	writer->names = mem_realloc(writer->names, count, sizeof(*writer->names));
+	memset(writer->names + writer->names_count, 0,
+	       (count - writer->names_count) * sizeof(*writer->names));
+	writer->names_count = count;
 }
 
 static void pair_put(struct coder *coder, const struct repeat *pair, uint32_t *slot_max)
@@ -97,15 +106,9 @@ static void pair_put(struct coder *coder, const struct repeat *pair, uint32_t *s
 	*slot_max = above ? pair->slot : *slot_max;
 }
 
-void sequence_job_init(struct sequence_job *job)
-{
-	*job = (struct sequence_job){};
-	coder_init(&job->coder, 0);
-}
-
 void sequence_job_deinit(struct sequence_job *job)
 {
-	coder_deinit(&job->coder);
+	array_deinit(&job->bytes);
 	array_deinit(&job->names);
 	array_deinit(&job->pairs);
 	array_deinit(&job->counts);
@@ -113,46 +116,48 @@ void sequence_job_deinit(struct sequence_job *job)
 
 size_t sequence_job_memory(const struct sequence_job *job)
 {
-	return coder_memory(&job->coder) + job->names.capacity * sizeof(*job->names.items) +
+	return job->bytes.capacity + job->names.capacity * sizeof(*job->names.items) +
 	       job->pairs.capacity * sizeof(*job->pairs.items) +
 	       job->counts.capacity * sizeof(*job->counts.items);
 }
 
-void sequence_job_name(struct sequence_job *job, struct sequence_namer *namer, uint32_t limit,
+void sequence_job_name(struct sequence_job *job, struct sequence_writer *writer, uint32_t limit,
 		       const uint32_t *symbols, size_t count)
 {
 	assert(count <= SEQUENCE_ROW_MAX);
-	names_reserve(namer, limit);
+	names_reserve(writer, limit);
 	array_reserve(&job->names, count);
 	job->names.count = count;
 	job->counts.count = 0;
-	namer->named.count = 0;
+	writer->named.count = 0;
 	for (size_t i = 0; i < count; i++) {
-		uint32_t *name = &namer->names[symbols[i]];
+		uint32_t *name = &writer->names[symbols[i]];
 
+		if (i + NAMES_AHEAD < count)
+			__builtin_prefetch(&writer->names[symbols[i + NAMES_AHEAD]], 1);
 		if (!*name) {
-			*array_push(&namer->named) = symbols[i];
+			*array_push(&writer->named) = symbols[i];
 			*array_push(&job->counts) = 0;
-			*name = (uint32_t)namer->named.count;
+			*name = (uint32_t)writer->named.count;
 		}
 		job->names.items[i] = *name;
 		job->counts.items[*name - 1]++;
 	}
-	array_each(&namer->named, symbol)
-		namer->names[*symbol] = 0;
+	array_each(&writer->named, symbol)
+		writer->names[*symbol] = 0;
 }
 
-void sequence_job_pair(struct sequence_job *job, const struct sequence_namer *namer,
+void sequence_job_pair(struct sequence_job *job, const struct sequence_writer *writer,
 		       sequence_pair_fn *pair, const void *context)
 {
 	job->pairs.count = 0;
-	array_each(&namer->named, symbol)
+	array_each(&writer->named, symbol)
 		*array_push(&job->pairs) = pair(context, *symbol);
 }
 
-void sequence_job_run(struct sequence_job *job)
+void sequence_job_run(struct sequence_job *job, struct sequence_writer *writer)
 {
-	struct coder *coder = &job->coder;
+	struct coder *coder = &writer->coder;
 	uint32_t slot_max = 0;
 
 	coder_forget(coder, job->names.count);
@@ -162,6 +167,9 @@ void sequence_job_run(struct sequence_job *job)
 	array_each(&job->pairs, pair)
 		pair_put(coder, pair, &slot_max);
 	coder_end(coder);
+	array_reserve(&job->bytes, coder->out.count);
+	memcpy(job->bytes.items, coder->out.items, coder->out.count);
+	job->bytes.count = coder->out.count;
 }
 
 void sequence_definitions_encode(struct sequence_encoder *encoder, const struct cycles *cycles,

@@ -180,6 +180,12 @@ static void slot_give_back(struct drain *drain, uint32_t index)
 	__atomic_store_n(&slot->state, STREAM_FREE, __ATOMIC_RELEASE);
 }
 
+static void large_give_back(struct drain *drain, const struct ring *ring)
+{
+	if (ring->size == STREAM_RING_LARGE)
+		__atomic_add_fetch(&drain->area->large, 1, __ATOMIC_RELAXED);
+}
+
 static bool pid_alive(uint32_t pid)
 {
 	struct pollfd poller = { .events = POLLIN };
@@ -496,8 +502,10 @@ static void thread_end(struct drain *drain, struct thread *thread, bool give_bac
 		thread->process->rings--;
 	}
 	drain->places[thread->slot].thread = NULL;
-	if (give_back)
+	if (give_back) {
+		large_give_back(drain, &thread->ring);
 		slot_give_back(drain, thread->slot);
+	}
 	free(thread);
 }
 
@@ -650,14 +658,27 @@ bool drain_sweep(struct drain *drain)
 	return any || !scans;
 }
 
-void drain_wait(struct drain *drain, unsigned milliseconds)
+static void sleep_until_rung(struct drain *drain, enum stream_sleep sleep, unsigned milliseconds)
 {
 	const struct timespec timeout = { .tv_sec = milliseconds / 1000,
 					  .tv_nsec = milliseconds % 1000 * 1000000L };
 
-	__atomic_store_n(&drain->area->sleeping, 1, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&drain->area->sleeping, sleep, __ATOMIC_SEQ_CST);
+	if (sleep == STREAM_NAPPING)
+		drain->bell = __atomic_load_n(&drain->area->bell, __ATOMIC_SEQ_CST);
 	syscall(SYS_futex, &drain->area->bell, FUTEX_WAIT, drain->bell, &timeout, NULL, 0);
-	__atomic_store_n(&drain->area->sleeping, 0, __ATOMIC_SEQ_CST);
+	__atomic_store_n(&drain->area->sleeping, STREAM_AWAKE, __ATOMIC_SEQ_CST);
+}
+
+void drain_wait(struct drain *drain, unsigned milliseconds)
+{
+	sleep_until_rung(drain, STREAM_ASLEEP, milliseconds);
+}
+
+/* Whoever rang since the last sweep need not be heard: he had little to say. A wake that is missed costs one nap. */
+void drain_nap(struct drain *drain, unsigned milliseconds)
+{
+	sleep_until_rung(drain, STREAM_NAPPING, milliseconds);
 }
 
 void drain_wake(struct drain *drain)

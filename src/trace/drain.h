@@ -93,7 +93,9 @@ bool drain_sweep(struct drain *drain);
 uint64_t drain_taken(const struct drain *drain);
 /* milliseconds: at most. */
 void drain_wait(struct drain *drain, unsigned milliseconds);
-/* Wakes drain_wait(), from any thread. */
+/* The same, but only until some ring is half full. Nothing may have been there to take, or not worth it. */
+void drain_nap(struct drain *drain, unsigned milliseconds);
+/* Wakes both, from any thread. */
 void drain_wake(struct drain *drain);
 /* What was recorded up to now is taken; what the programs that still run record afterwards is not. */
 void drain_finish(struct drain *drain);

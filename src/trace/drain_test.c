@@ -220,9 +220,8 @@ static void *produce(void *ctx)
 	return NULL;
 }
 
-static void test_a_long_stream(void **state)
+static void long_stream_take(struct bench *bench, void (*sleep)(struct drain *, unsigned))
 {
-	struct bench *bench = *state;
 	pthread_t producer;
 	uint64_t sum = 0;
 	uint32_t other;
@@ -232,12 +231,65 @@ static void test_a_long_stream(void **state)
 	pthread_create(&producer, NULL, produce, bench);
 	while (bench->heard.threads_ended == 0)
 		if (!drain_sweep(bench->drain))
-			drain_wait(bench->drain, 1000);
+			sleep(bench->drain, 1000);
 	pthread_join(producer, NULL);
 	for (uint64_t place = 0; place < LONG; place++)
 		sum += hash64_pair(place, (uint32_t)(hash64(place) % 8 + 1));
 	assert_int_equal(bench->heard.count, LONG);
 	assert_true(bench->heard.sum == sum);
+}
+
+static void test_a_long_stream(void **state)
+{
+	long_stream_take(*state, drain_wait);
+}
+
+static void test_a_long_stream_through_a_small_ring(void **state)
+{
+	struct bench *bench = *state;
+
+	fake_area(&bench->engine)->large = 0;
+	long_stream_take(bench, drain_wait);
+}
+
+/* Who naps is woken when a ring is half full. */
+static void test_naps(void **state)
+{
+	long_stream_take(*state, drain_nap);
+}
+
+/* A few threads have large rings; what has ended leaves them to others. */
+static void test_large_rings(void **state)
+{
+	struct bench *bench = *state;
+	uint32_t log = fake_log_open(&bench->engine, (uint32_t)getpid()),
+		 slots[STREAM_LARGE_MAX + 1];
+
+	fake_process(&bench->engine, log, (uint32_t)getpid(), log, 0);
+	for (uint32_t i = 0; i <= STREAM_LARGE_MAX; i++)
+		slots[i] = fake_thread_open(&bench->engine, log, (uint32_t)getpid(), i + 1);
+	assert_int_equal(fake_slot(&bench->engine, slots[0])->ring, STREAM_RING_LARGE);
+	assert_int_equal(fake_slot(&bench->engine, slots[STREAM_LARGE_MAX])->ring, STREAM_RING);
+	settle(bench);
+	for (uint32_t i = 0; i <= STREAM_LARGE_MAX; i++)
+		fake_end(&bench->engine, slots[i]);
+	settle(bench);
+	assert_int_equal(bench->heard.threads_ended, STREAM_LARGE_MAX + 1);
+	assert_int_equal(fake_area(&bench->engine)->large, STREAM_LARGE_MAX);
+}
+
+/* No ring has such a size: nothing is taken from it. */
+static void test_a_ring_of_another_size(void **state)
+{
+	struct bench *bench = *state;
+	uint32_t thread;
+
+	program_begin(bench, (uint32_t)getpid(), &thread);
+	fake_runs(&bench->engine, thread, (uint32_t[]){ 1, 2, 3 }, 3);
+	fake_slot(&bench->engine, thread)->ring = 0;
+	drain_finish(bench->drain);
+	assert_int_equal(bench->heard.count, 0);
+	assert_int_equal(drain_totals(bench->drain)->broken, 1);
 }
 
 static void test_unknown_runs_are_counted(void **state)
@@ -432,7 +484,7 @@ static void test_a_killed_process_loses_nothing(void **state)
 			runs[i] = (uint32_t)(i % 8 + 1);
 		for (;; (*written)++) {
 			fake_runs(&bench->engine, thread, runs, 1000);
-			if (*written == 300) /* more than a ring, less than a chunk beyond it */
+			if (*written == 1100) /* more than a ring, less than a chunk beyond it */
 				raise(SIGKILL);
 		}
 	}
@@ -441,8 +493,8 @@ static void test_a_killed_process_loses_nothing(void **state)
 		if (!drain_sweep(bench->drain))
 			drain_wait(bench->drain, 10);
 	settle(bench);
-	assert_int_equal(*written, 300);
-	assert_int_equal(bench->heard.count, 301 * 1000);
+	assert_int_equal(*written, 1100);
+	assert_int_equal(bench->heard.count, 1101 * 1000);
 	assert_int_equal(bench->heard.threads_ended, 1);
 	assert_int_equal(fake_slot(&bench->engine, 1)->state, STREAM_FREE);
 }
@@ -644,6 +696,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_runs_arrive_in_order),
 		TEST(test_a_long_stream),
+		TEST(test_a_long_stream_through_a_small_ring),
+		TEST(test_naps),
+		TEST(test_large_rings),
+		TEST(test_a_ring_of_another_size),
 		TEST(test_unknown_runs_are_counted),
 		TEST(test_gaps_are_not_handed_out),
 		TEST(test_partial_runs),

@@ -30,7 +30,8 @@ void fake_engine_init(struct fake_engine *engine, unsigned counter_bytes)
 	close(fd);
 	*fake_area(engine) = (struct stream_area){ .version = STREAM_VERSION,
 						   .slot_count = STREAM_SLOT_COUNT,
-						   .slot_bytes = engine->slot_bytes };
+						   .slot_bytes = engine->slot_bytes,
+						   .large = STREAM_LARGE_MAX };
 }
 
 void fake_engine_deinit(struct fake_engine *engine)
@@ -53,13 +54,23 @@ void *fake_counters(struct fake_engine *engine, uint32_t index)
 	return (char *)fake_slot(engine, index) + STREAM_COUNTS_OFFSET;
 }
 
-static void bell_ring(struct fake_engine *engine)
+static void bell_ring(struct fake_engine *engine, bool urgent)
 {
 	struct stream_area *area = fake_area(engine);
+	uint32_t sleeping;
 
 	__atomic_fetch_add(&area->bell, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&area->sleeping, __ATOMIC_SEQ_CST))
+	sleeping = __atomic_load_n(&area->sleeping, __ATOMIC_SEQ_CST);
+	if (sleeping == STREAM_ASLEEP || (urgent && sleeping == STREAM_NAPPING))
 		syscall(SYS_futex, &area->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static uint32_t ring_choose(struct fake_engine *engine, uint32_t kind)
+{
+	if (kind != STREAM_THREAD || !fake_area(engine)->large)
+		return STREAM_RING;
+	fake_area(engine)->large--;
+	return STREAM_RING_LARGE;
 }
 
 static uint32_t slot_open(struct fake_engine *engine, const struct stream_slot *wanted)
@@ -74,11 +85,12 @@ static uint32_t slot_open(struct fake_engine *engine, const struct stream_slot *
 		slot->start = slot->next = elsewhere + i * engine->slot_bytes;
 		slot->passed = slot->lost = slot->taken = 0;
 		slot->kind = wanted->kind;
+		slot->ring = ring_choose(engine, wanted->kind);
 		slot->pid = wanted->pid;
 		slot->tid = wanted->tid;
 		slot->log = wanted->kind == STREAM_LOG ? i : wanted->log;
 		__atomic_store_n(&slot->state, STREAM_LIVE, __ATOMIC_RELEASE);
-		bell_ring(engine);
+		bell_ring(engine, false);
 		return i;
 	}
 	__atomic_fetch_add(&fake_area(engine)->refused, 1, __ATOMIC_SEQ_CST);
@@ -103,20 +115,20 @@ static void chunk_pass(struct fake_engine *engine, struct stream_slot *slot)
 {
 	const struct timespec second = { .tv_sec = 1 };
 
-	bell_ring(engine);
+	bell_ring(engine, slot->passed + STREAM_CHUNK - slot->taken >= slot->ring / 2);
 	for (;;) {
 		uint32_t wake = __atomic_load_n(&slot->wake, __ATOMIC_SEQ_CST);
 
 		__atomic_store_n(&slot->waiting, 1, __ATOMIC_SEQ_CST);
 		if (slot->passed + 2 * STREAM_CHUNK -
 			    __atomic_load_n(&slot->taken, __ATOMIC_SEQ_CST) <=
-		    STREAM_RING)
+		    slot->ring)
 			break;
 		syscall(SYS_futex, &slot->wake, FUTEX_WAIT, wake, &second, NULL, 0);
 	}
 	__atomic_store_n(&slot->waiting, 0, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&slot->passed, slot->passed + STREAM_CHUNK, __ATOMIC_RELEASE);
-	if (slot->passed % STREAM_RING == 0)
+	if (slot->passed % slot->ring == 0)
 		__atomic_store_n(&slot->next, slot->start, __ATOMIC_RELEASE);
 }
 
@@ -127,7 +139,7 @@ static void next_add(struct fake_engine *engine, struct stream_slot *slot, const
 	uint64_t next = slot->next;
 
 	while (size) {
-		size_t used = next - (slot->start + slot->passed % STREAM_RING);
+		size_t used = next - (slot->start + slot->passed % slot->ring);
 		size_t part = STREAM_CHUNK - used;
 
 		if (!part) {

@@ -4,7 +4,7 @@
  * whatever the producer does in between, the position is one that it had or passed, or is seen not to fit.
  *
  * 1. Each shared word is read once per look.
- * 2. taken <= position <= taken + STREAM_RING, or the ring is broken.
+ * 2. taken <= position <= taken + size, or the ring is broken.
  */
 #include "trace/ring.h"
 
@@ -14,21 +14,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/*
- * A producer that waits is woken when no more than this is left to read, so that it has a while to run. All of what a look has
- * found is taken before the next one, so that it comes to that.
- */
-enum { WAKE_BELOW = STREAM_RING / 2 };
-
 void ring_init(struct ring *ring, struct stream_slot *slot)
 {
-	*ring = (struct ring){ .slot = slot, .bytes = (const char *)slot + STREAM_RING_OFFSET };
+	uint32_t size = __atomic_load_n(&slot->ring, __ATOMIC_RELAXED);
+
+	*ring = (struct ring){ .slot = slot,
+			       .bytes = (const char *)slot + STREAM_RING_OFFSET,
+			       .size = size };
+	ring->broken = size != STREAM_RING && size != STREAM_RING_LARGE;
 }
 
 /* A producer that ended between the two words: whole chunks are certain, and next says if it had gone on to the ring's start. */
-static uint64_t position_guess(uint64_t passed, uint64_t next, uint64_t start)
+static uint64_t position_guess(const struct ring *ring, uint64_t passed, uint64_t next,
+			       uint64_t start)
 {
-	bool wraps = passed % STREAM_RING == STREAM_RING - STREAM_CHUNK;
+	bool wraps = passed % ring->size == ring->size - STREAM_CHUNK;
 
 	return wraps && next == start ? passed + STREAM_CHUNK : passed;
 }
@@ -38,17 +38,20 @@ void ring_look(struct ring *ring, unsigned unit, unsigned hold, bool final)
 	uint64_t start = __atomic_load_n(&ring->slot->start, __ATOMIC_ACQUIRE);
 	uint64_t passed = __atomic_load_n(&ring->slot->passed, __ATOMIC_ACQUIRE);
 	uint64_t next = __atomic_load_n(&ring->slot->next, __ATOMIC_ACQUIRE);
-	uint64_t beyond = next - (start + passed % STREAM_RING);
-	uint64_t position = passed + beyond;
+	uint64_t beyond, position;
 
-	if (ring->broken || (beyond > STREAM_CHUNK && !final))
+	if (ring->broken)
+		return;
+	beyond = next - (start + passed % ring->size);
+	position = passed + beyond;
+	if (beyond > STREAM_CHUNK && !final)
 		return;
 	if (beyond > STREAM_CHUNK)
-		position = position_guess(passed, next, start);
+		position = position_guess(ring, passed, next, start);
 	if (position == ring->taken)
 		return;
 	position -= hold;
-	ring->broken = position < ring->taken || position - ring->taken > STREAM_RING ||
+	ring->broken = position < ring->taken || position - ring->taken > ring->size ||
 		       passed % STREAM_CHUNK || position % unit;
 	if (!ring->broken)
 		ring->position = position;
@@ -56,10 +59,12 @@ void ring_look(struct ring *ring, unsigned unit, unsigned hold, bool final)
 
 bool ring_peek(const struct ring *ring, void *ret, size_t size)
 {
-	size_t place = ring->taken % STREAM_RING, most = STREAM_RING - place;
+	size_t place, most;
 
 	if (ring->broken || ring->position - ring->taken < size)
 		return false;
+	place = ring->taken % ring->size;
+	most = ring->size - place;
 	most = size < most ? size : most;
 	memcpy(ret, ring->bytes + place, most);
 	memcpy((char *)ret + most, ring->bytes, size - most);
@@ -79,17 +84,20 @@ static void producer_wake(struct stream_slot *slot)
 size_t ring_take(struct ring *ring, void *ret, size_t size)
 {
 	uint64_t left = ring->position - ring->taken;
-	size_t place = ring->taken % STREAM_RING, most = STREAM_RING - place;
+	size_t place, most;
 
 	if (ring->broken)
 		return 0;
+	place = ring->taken % ring->size;
+	most = ring->size - place;
 	size = size < left ? size : (size_t)left;
 	most = size < most ? size : most;
 	memcpy(ret, ring->bytes + place, most);
 	memcpy((char *)ret + most, ring->bytes, size - most);
 	ring->taken += size;
 	__atomic_store_n(&ring->slot->taken, ring->taken, __ATOMIC_SEQ_CST);
-	if (ring->position - ring->taken <= WAKE_BELOW)
+	/* So that it has a while to run. All that a look has found is taken before the next one, so that it comes to that. */
+	if (ring->position - ring->taken <= ring->size / 2)
 		producer_wake(ring->slot);
 	return size;
 }

@@ -11,6 +11,7 @@
 struct ring {
 	struct stream_slot *slot;
 	const char *bytes;
+	uint32_t size; /* of the ring, bytes */
 	uint64_t taken; /* ours: what the slot says is for the producer */
 	uint64_t position; /* of the producer when we last looked */
 	bool broken; /* it was where it cannot be: nothing is taken any more */

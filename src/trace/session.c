@@ -25,8 +25,8 @@ enum {
 	NAP_MS = 20,
 	SINKS = 2,
 	SWEEP_WORTH = 1 << 14, /* runs */
-	POLL_NS = 200000,
-	POLLS = 100,
+	SHORT_NAP_MS = 4,
+	SHORT_NAPS = 10,
 };
 
 struct session {
@@ -134,7 +134,6 @@ void session_destroy(struct session *session)
 
 static void *session_main(void *ctx)
 {
-	const struct timespec moment = { .tv_nsec = POLL_NS };
 	struct session *session = ctx;
 	unsigned empty = 0; /* sweeps in a row that brought no runs */
 
@@ -146,8 +145,8 @@ static void *session_main(void *ctx)
 		empty = taken ? 0 : empty + 1;
 		if (taken >= SWEEP_WORTH)
 			continue;
-		if (empty < POLLS)
-			nanosleep(&moment, NULL);
+		if (empty < SHORT_NAPS)
+			drain_nap(session->drain, SHORT_NAP_MS);
 		else if (!any)
 			drain_wait(session->drain, NAP_MS);
 	}

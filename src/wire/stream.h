@@ -7,7 +7,7 @@
  * the shared memory, which producers have mapped at a multiple of STREAM_CHUNK:
  *
  *	0			struct stream_slot, a page
- *	STREAM_RING_OFFSET	the ring, STREAM_RING bytes
+ *	STREAM_RING_OFFSET	the ring
  *	STREAM_COUNTS_OFFSET	counters by run, 8 bytes each (tools that count), or
  *				a byte for each run that was seen (tools that mark): only if the tool needs it
  *
@@ -17,11 +17,13 @@
  * on, and each process has its own; the log says what they stand for before the first of them is in a ring.
  * So: read a ring's position first, drain all logs, then interpret.
  *
- * Rings. The producer appends. Its position, in bytes since the beginning, is
- *	passed + (next - (start + passed % STREAM_RING))
+ * Rings. They have STREAM_RING bytes, but for a few that threads take as long as there are some: STREAM_RING_LARGE. Programs
+ * and the host then wait for each other less often.
+ * The producer appends. Its position, in bytes since the beginning, is
+ *	passed + (next - (start + passed % ring))
  * where the difference is at most STREAM_CHUNK; anything else is a moment of change: look again later. next moves with
  * each append. When it reaches the end of a chunk, the producer waits until
- *	passed + 2 * STREAM_CHUNK - taken <= STREAM_RING
+ *	passed + 2 * STREAM_CHUNK - taken <= ring
  * adds STREAM_CHUNK to passed, and goes on in the next chunk. The consumer adds to taken what it has read, and if
  * `waiting` is set, clears it and wakes the futex `wake` after adding 1 to it. A producer waits with a timeout, and looks
  * whether the host is gone (wire/engine.h): then it goes on without it, and counts in `lost`.
@@ -40,15 +42,17 @@
 #include "wire/engine.h"
 
 enum {
-	STREAM_VERSION = 1,
+	STREAM_VERSION = 2,
 	STREAM_AREA =
 		ENGINE_SHARED_SIZE, /* struct stream_area, a page; slots behind it, at STREAM_SLOTS */
 	STREAM_SLOTS = STREAM_AREA + (4 << 20),
 	STREAM_SLOT_COUNT = 2048,
 	STREAM_RING_OFFSET = 1 << 20,
 	STREAM_RING = 1 << 20,
+	STREAM_RING_LARGE = 4 << 20,
+	STREAM_LARGE_MAX = 16,
 	STREAM_CHUNK = 1 << 16,
-	STREAM_COUNTS_OFFSET = 2 << 20,
+	STREAM_COUNTS_OFFSET = 5 << 20,
 	STREAM_RUNS_MAX = 4 << 20, /* of a process; beyond, it is not recorded further */
 	STREAM_BLOCK_MAX = 128, /* instructions */
 	STREAM_PIECES_MAX = 32, /* blocks of a run */
@@ -68,21 +72,27 @@ struct stream_slot {
 	wire_u32 pid; /* as the process itself knows it */
 	wire_u32 tid;
 	wire_u32 log; /* slot of the process's log */
-	wire_u32 reserved[3];
+	wire_u32 ring; /* its bytes: STREAM_RING or STREAM_RING_LARGE */
+	wire_u32 reserved[2];
 	/* Written by the host but for waiting. */
 	_Alignas(64) wire_u64 taken;
 	wire_u32 wake; /* futex */
 	wire_u32 waiting; /* the producer sleeps on wake */
 };
 
+/* AWAKE; by anybody who rings; by a producer whose ring is half full. */
+enum stream_sleep { STREAM_AWAKE, STREAM_ASLEEP, STREAM_NAPPING };
+
 struct stream_area {
 	wire_u32 version;
 	wire_u32 slot_count;
 	wire_u64 slot_bytes;
 	wire_u32 bell; /* futex: grows when a chunk is full or a slot is new; the consumer sleeps on it */
-	wire_u32 sleeping; /* the consumer sleeps on bell: whoever rings has to wake it */
+	wire_u32 sleeping; /* enum stream_sleep: whether the consumer sleeps on bell, and who has to wake it */
 	wire_u32 refused; /* threads that found no slot and are not recorded */
 	wire_u32 hint; /* where to look for a free slot first */
+	wire_u32 large; /* rings of STREAM_RING_LARGE that may still be taken; the host gives back */
+	wire_u32 reserved;
 };
 
 /* Columns: name, what it says. */
@@ -166,7 +176,7 @@ struct stream_native {
 };
 
 _Static_assert(sizeof(struct stream_slot) == 128, "wire");
-_Static_assert(sizeof(struct stream_area) == 32, "wire");
+_Static_assert(sizeof(struct stream_area) == 40, "wire");
 _Static_assert(sizeof(struct stream_process) == 24, "wire");
 _Static_assert(sizeof(struct stream_module) == 48, "wire");
 _Static_assert(sizeof(struct stream_piece) == 16, "wire");
