@@ -59,11 +59,13 @@ void sequence_encoder_init(struct sequence_encoder *encoder)
 void sequence_encoder_deinit(struct sequence_encoder *encoder)
 {
 	coder_deinit(&encoder->definitions);
+	array_deinit(&encoder->symbols);
 }
 
 size_t sequence_encoder_memory(const struct sequence_encoder *encoder)
 {
-	return coder_memory(&encoder->definitions);
+	return coder_memory(&encoder->definitions) +
+	       encoder->symbols.capacity * sizeof(*encoder->symbols.items);
 }
 
 void sequence_writer_init(struct sequence_writer *writer)
@@ -178,14 +180,16 @@ void sequence_definitions_encode(struct sequence_encoder *encoder, const struct 
 {
 	struct coder *coder = &encoder->definitions;
 
-	coder_write(coder);
+	encoder->symbols.count = 0;
 	for (uint32_t slot = first; slot <= last; slot++) {
 		const uint32_t *symbols = cycles_symbols(cycles, slot);
 
 		for (uint32_t i = 0; i < cycles_at(cycles, slot)->length; i++)
-			coder_put(coder, symbols[i] + 1);
-		coder_put(coder, 0);
+			*array_push(&encoder->symbols) = symbols[i] + 1;
+		*array_push(&encoder->symbols) = 0;
 	}
+	coder_write(coder);
+	coder_put_all(coder, encoder->symbols.items, encoder->symbols.count);
 	coder_end(coder);
 	*ret = coder->out.items;
 	*ret_size = coder->out.count;

@@ -68,6 +68,7 @@ struct sequence_definitions {
 /* One for many threads. */
 struct sequence_encoder {
 	struct coder definitions;
+	ARRAY(uint32_t) symbols; /* to be coded at once */
 };
 
 /* Makes bytes of rows, one after the other. */
