@@ -467,7 +467,7 @@ static uint32_t table_run(const struct lookups *lookups, enum cycles_kind kind, 
 		exit(1);
 	begin = cpu_seconds();
 	array_each(&lookups->lengths, length) {
-		cycles_count(&cycles, cycles_intern(&cycles, symbols, *length, false), 1);
+		cycles_count(&cycles, cycles_intern(&cycles, symbols, *length, false), 1, 1);
 		symbols += *length;
 	}
 	printf("table %s %u %.1f %.2f\n", cycles_kind_text(kind), buckets,

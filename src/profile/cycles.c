@@ -252,6 +252,7 @@ static uint32_t entry_add(struct cycles *cycles, const uint32_t *symbols, size_t
 	uint32_t at = (uint32_t)cycles->words.count + CYCLES_HEADER;
 	uint32_t *words = &cycles->words.items[at], *header = words - CYCLES_HEADER;
 
+	memset(header, 0, CYCLES_HEADER * sizeof(*header));
 	header[CYCLES_SLOT] = slot;
 	header[CYCLES_LENGTH] = (uint32_t)length;
 	memcpy(words, symbols, length * sizeof(*words));
@@ -448,14 +449,17 @@ static void chains_sort(struct cycles *cycles)
 				   all ? 0 : cycles->options.frequency);
 }
 
-void cycles_count(struct cycles *cycles, uint32_t slot, uint64_t trips)
+void cycles_count(struct cycles *cycles, uint32_t slot, uint64_t trips, uint32_t accesses)
 {
 	struct cycle *entry = cycles_at(cycles, slot);
+	uint32_t room = UINT32_MAX - entry->accesses;
 
-	entry->trips += trips;
-	entry->accesses += entry->accesses != UINT32_MAX;
-	if (--cycles->until_sort)
+	entry->trips += trips * accesses;
+	entry->accesses += accesses < room ? accesses : room;
+	if (cycles->until_sort > accesses) {
+		cycles->until_sort -= accesses;
 		return;
+	}
 	cycles->until_sort = cycles->options.period;
 	if (cycles->options.kind == CYCLES_BOUNDED || cycles->options.kind == CYCLES_SORTED)
 		chains_sort(cycles);

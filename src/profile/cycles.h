@@ -45,11 +45,15 @@ enum {
 	CYCLES_MEMORY = 64 << 20,
 	CYCLES_SLACK = 16, /* words after a cycle's last that may be read */
 	CYCLES_SHORT = 16, /* symbols that are compared at once */
-	/* What lies before a cycle's symbols, in words: who guesses needs no more of the table than this place. */
+	/* What lies before a cycle's symbols, in words: who has found it needs no more of the table than this place. */
 	CYCLES_SLOT = 0,
 	CYCLES_LENGTH = 1,
-	CYCLES_HEADER = 2,
-	CYCLES_FEW = 3, /* trips, up to which an entry has the symbols of its repeated cycles */
+	/* For who uses the table; zero at first. */
+	CYCLES_FEW = 2, /* symbol + 1 of the repeated cycle of 1, 2, ... trips; 0: none */
+	CYCLES_LAST_TRIPS = 5, /* of its last repeated cycle of more; 0: none */
+	CYCLES_LAST_SYMBOL = 6, /* of the same */
+	CYCLES_HEADER = 7,
+	CYCLES_FEW_TRIPS = CYCLES_LAST_TRIPS - CYCLES_FEW,
 };
 
 /* 0 is the default everywhere. */
@@ -68,21 +72,15 @@ struct cycles_options {
 	void *context;
 };
 
-/* 64 bytes. What each repeated cycle needs comes first: usually that is one line of the cache. */
 struct cycle {
 	uint64_t trips; /* how often it was run, in all */
 	uint64_t weight; /* of its symbols together; set by who uses the table */
 	uint32_t length;
 	uint32_t accesses; /* stops at its maximum */
-	/* For who uses the table; zero at first. */
-	uint32_t few[CYCLES_FEW]; /* symbol + 1 of the repeated cycle of 1, 2, ... trips; 0: none */
-	uint32_t last_trips; /* of its last repeated cycle of more; 0: none */
-	uint32_t last_symbol; /* of the same */
 	uint32_t at; /* its first symbol, in words */
 	uint32_t hash;
 	uint32_t accesses_before; /* accesses, at the last sort */
 	uint32_t next; /* in its chain; 0: the last */
-	uint32_t unused;
 };
 
 struct cycles_bucket {
@@ -143,8 +141,8 @@ uint32_t cycles_find_short(struct cycles *cycles, const uint32_t *symbols, size_
 uint32_t cycles_add(struct cycles *cycles, const uint32_t *symbols, size_t length, uint32_t hash,
 		    bool force);
 
-/* One access, for so many trips; sorts when it is time. */
-void cycles_count(struct cycles *cycles, uint32_t slot, uint64_t trips);
+/* So many accesses, for so many trips each; sorts when it is time. */
+void cycles_count(struct cycles *cycles, uint32_t slot, uint64_t trips, uint32_t accesses);
 /* Forgets all entries, not the statistics. */
 void cycles_clear(struct cycles *cycles);
 
@@ -160,6 +158,12 @@ int cycles_kind_parse(const char *text, enum cycles_kind *ret);
 static inline struct cycle *cycles_at(const struct cycles *cycles, uint32_t slot)
 {
 	return &cycles->entries.items[slot];
+}
+
+/* What lies before its symbols. */
+static inline uint32_t *cycles_header(const struct cycles *cycles, uint32_t slot)
+{
+	return &cycles->words.items[cycles_at(cycles, slot)->at - CYCLES_HEADER];
 }
 
 static inline const uint32_t *cycles_symbols(const struct cycles *cycles, uint32_t slot)

@@ -21,7 +21,7 @@ static uint32_t add(struct cycles *cycles, uint32_t symbol)
 static void access(struct cycles *cycles, uint32_t slot, uint32_t times)
 {
 	cycles_at(cycles, slot)->accesses += times - 1;
-	cycles_count(cycles, slot, times);
+	cycles_count(cycles, slot, times, 1);
 }
 
 static void chain_expect(const struct cycles *cycles, const uint32_t *slots, size_t count)
@@ -183,7 +183,7 @@ static void kind_check(enum cycles_kind kind)
 		for (size_t j = 0; j < length; j++)
 			key = key * 4 + symbols[j];
 		slot = cycles_intern(&cycles, symbols, length, false);
-		cycles_count(&cycles, slot, 2);
+		cycles_count(&cycles, slot, 2, 1);
 		if (!map_find(&slots, key)) {
 			uint64_t *place = map_at(&slots, key, NULL);
 

@@ -57,34 +57,44 @@ static void definitions_make(struct flow_space *space)
 	space->err = space->options.definitions(space->options.context, &definitions);
 }
 
-/* But for strata. */
-static struct sequence_position position_of(const struct flow *flow)
+/* Strata have said theirs. */
+static void position_set(const struct flow *flow, struct sequence_position *position)
 {
 	const struct layer_counts *counts = &flow->paths->counts;
 
-	return (struct sequence_position){ .units = {
-						   [SEQUENCE_INSTRUCTION] = counts->weight,
-						   [SEQUENCE_RUN] = counts->length,
-						   [SEQUENCE_PATH] = counts->cycles,
-						   [SEQUENCE_REPEAT] = counts->repeats,
-					   } };
+	position->units[SEQUENCE_INSTRUCTION] = counts->weight;
+	position->units[SEQUENCE_RUN] = counts->length;
+	position->units[SEQUENCE_PATH] = counts->cycles;
+	position->units[SEQUENCE_REPEAT] = counts->repeats;
 }
 
-/* What the row holds, by path. */
-static void row_count(struct flow *flow, const struct sequence_job *job)
+static void trips_reserve(struct flow *flow)
 {
 	size_t had = flow->trips.count, want = paths_level(flow->space)->cycles.entries.count;
 
-	if (!flow->space->options.counted)
+	if (had >= want)
 		return;
-	if (had < want) {
-		array_reserve(&flow->trips, want);
-		memset(flow->trips.items + had, 0, (want - had) * sizeof(*flow->trips.items));
-		flow->trips.count = want;
+	array_reserve(&flow->trips, want);
+	memset(flow->trips.items + had, 0, (want - had) * sizeof(*flow->trips.items));
+	flow->trips.count = want;
+}
+
+/* What the row holds: each of its repeated paths once, which is less work than to count while they are found. */
+static void row_count(struct flow *flow, const struct sequence_job *job)
+{
+	const struct cycles *paths = &paths_level(flow->space)->cycles;
+	const struct repeat *pairs = job->pairs.items;
+	bool told = flow->space->options.counted != NULL;
+
+	if (told)
+		trips_reserve(flow);
+	for (size_t i = 0; i < job->pairs.count; i++) {
+		if (i + FETCH_AHEAD < job->pairs.count)
+			__builtin_prefetch(cycles_at(paths, pairs[i + FETCH_AHEAD].slot), 1);
+		layer_count(flow->paths, pairs[i].slot, pairs[i].trips, job->counts.items[i]);
+		if (told)
+			flow->trips.items[pairs[i].slot] += pairs[i].trips * job->counts.items[i];
 	}
-	for (size_t i = 0; i < job->pairs.count; i++)
-		flow->trips.items[job->pairs.items[i].slot] +=
-			job->pairs.items[i].trips * job->counts.items[i];
 }
 
 /* Slots still have a meaning. */
@@ -134,6 +144,7 @@ static void retired_hand_out(struct flow_space *space, struct flow_retired *reti
 static void row_hand_out(struct flow_space *space, struct flow_row *done)
 {
 	row_count(done->flow, &done->job);
+	position_set(done->flow, &done->row.end);
 	done->row.data = done->job.bytes.items;
 	done->row.size = done->job.bytes.count;
 	if (!space->err)
@@ -224,6 +235,8 @@ static void row_climb(void *context, int job)
 	}
 	if (row->last)
 		layer_finish(strata);
+	if (row->cut)
+		layer_break(strata);
 	row->row.end.units[SEQUENCE_STRATUM] = layer_ended(strata);
 	row->row.stratum_start = strata->counts.symbols - strata->open.count;
 }
@@ -263,7 +276,8 @@ static void row_make(struct flow *flow)
 	row = row_place(space);
 	row->flow = flow;
 	row->last = flow->finishing;
-	row->row = (struct sequence_row){ .end = position_of(flow), .base = level->base };
+	row->cut = space->clearing;
+	row->row = (struct sequence_row){ .base = level->base };
 	known_extend(space);
 	row->limit = space->known_count;
 	symbols_swap(flow, row);
@@ -319,7 +333,9 @@ static void paths_clearing(void *context, unsigned level)
 {
 	struct flow_space *space = context;
 
+	space->clearing = true;
 	rows_make(space);
+	space->clearing = false;
 	rows_finish(space);
 	strata_forget(space, layer_space_cut);
 	space->known_count = 0;
@@ -392,6 +408,7 @@ static int layers_create(struct flow_space *space)
 	const struct flow_space_options *options = &space->options;
 	struct layer_space_options layers = {
 		.levels = 1,
+		.uncounted = true,
 		.max_cycle = options->max_cycle,
 		.cycles = options->cycles,
 		.retired = path_retired,
@@ -404,6 +421,7 @@ static int layers_create(struct flow_space *space)
 		return err;
 	layers.levels = (options->levels ? options->levels : LAYER_LEVELS) - 1;
 	layers.upper = true;
+	layers.uncounted = false;
 	layers.retired = stratum_retired;
 	layers.clearing = NULL;
 	return layer_space_create(&layers, &space->strata);

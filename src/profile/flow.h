@@ -110,6 +110,7 @@ enum { FLOW_KNOWN_BITS = 14, FLOW_KNOWN_BLOCKS = 1 << (31 - FLOW_KNOWN_BITS) };
 struct flow_row {
 	struct flow *flow;
 	bool last; /* of the flow */
+	bool cut; /* its repeated paths will have no meaning any more: no stratum goes on after it */
 	struct sequence_row row;
 	struct sequence_job job;
 	ARRAY(uint32_t) symbols; /* its repeated paths */
@@ -134,6 +135,7 @@ struct flow_space {
 	uint64_t defined; /* paths whose definitions were handed out */
 	size_t room; /* symbols there is memory for, in all flows */
 	struct flow_rare rare[LAYER_LEVELS_MAX]; /* by level */
+	bool clearing; /* paths are about to be forgotten */
 	int err; /* the first of a callback */
 };
 

@@ -16,7 +16,7 @@
  * Invariants
  *  1. open holds what was taken since the last cycle ended; no symbol twice; shorter than max_cycle.
  *  2. If open is not empty and the level's owner is this layer, exactly open's symbols are stamped with serial.
- *  3. batch and (slot, trips) refer to slots; they are empty when a table is cleared.
+ *  3. batch and (place, trips) refer to cycles; they are empty when a table is cleared.
  */
 #include "profile/layer.h"
 
@@ -32,6 +32,7 @@
 #include "profile/layer_private.h"
 
 enum { FETCH_FAR = 16, FETCH_NEAR = 8 }; /* cycles before their lookup */
+enum { TALLY_AHEAD = 8 }; /* repeated cycles, before they are counted */
 enum {
 	WRONG_MAX = 18, /* guesses in a block; more: the program is irregular */
 	IRREGULAR_BLOCKS = 16, /* that are not guessed then */
@@ -47,9 +48,9 @@ static void levels_clear(struct layer_space *space, unsigned from, bool symbols_
 /* Hands on the repeated cycle that may still be going on, and all before it. */
 static void repeat_end(struct layer *layer)
 {
-	if (layer->slot)
+	if (layer->place)
 		repeat_add(layer);
-	layer->slot = 0;
+	layer->place = 0;
 	layer->trips = 0;
 	layer_drain(layer);
 }
@@ -160,7 +161,7 @@ static void open_end(struct layer *layer, bool force)
 		layer_cycle_intern(layer, open, cycles_hash(open.symbols, open.count), force);
 
 	layer->open.count = 0;
-	cycle_found(layer, slot_at(layer, place), 1);
+	cycle_found(layer, place, 1);
 }
 
 /* Takes what belongs to the open cycle; returns how many symbols. */
@@ -211,7 +212,7 @@ static void founds_hand_on(struct layer *layer, struct batch batch, const struct
 			cycles_fetch_words(cycles, found[FETCH_NEAR].hash);
 		place = found_look_up(layer, batch_part(batch, found->first, found->length),
 				      found->hash);
-		cycle_found(layer, slot_at(layer, place), found->trips);
+		cycle_found(layer, place, found->trips);
 	}
 }
 
@@ -267,52 +268,57 @@ void layer_push_weighted(struct layer *layer, const uint32_t *symbols, const uin
 	batch_push(layer, (struct batch){ symbols, weights, count });
 }
 
-/* The symbol of a repeated cycle if its entry has it; otherwise REPEATS_FULL. */
-static inline uint32_t symbol_kept(const struct cycle *cycle, uint64_t trips)
+/* The symbol of a repeated cycle if its header has it; otherwise REPEATS_FULL. */
+static inline uint32_t symbol_kept(const uint32_t *header, uint64_t trips)
 {
-	uint32_t kept = cycle->last_trips == trips ? cycle->last_symbol : REPEATS_FULL;
+	uint32_t kept = header[CYCLES_LAST_TRIPS] == trips ? header[CYCLES_LAST_SYMBOL]
+							   : REPEATS_FULL;
 
-	return trips <= CYCLES_FEW ? cycle->few[trips - 1] - 1 : kept;
+	return trips <= CYCLES_FEW_TRIPS ? header[CYCLES_FEW + trips - 1] - 1 : kept;
 }
 
-static void symbol_keep(struct cycle *cycle, uint64_t trips, uint32_t symbol)
+static void symbol_keep(uint32_t *header, uint64_t trips, uint32_t symbol)
 {
-	if (trips <= CYCLES_FEW) {
-		cycle->few[trips - 1] = symbol + 1;
+	if (trips <= CYCLES_FEW_TRIPS) {
+		header[CYCLES_FEW + trips - 1] = symbol + 1;
 	} else if (trips <= UINT32_MAX) {
-		cycle->last_trips = (uint32_t)trips;
-		cycle->last_symbol = symbol;
+		header[CYCLES_LAST_TRIPS] = (uint32_t)trips;
+		header[CYCLES_LAST_SYMBOL] = symbol;
 	}
 }
 
 /* The symbols of repeated cycles, up to one that there is no room for; returns how many. Lookups are fetched ahead. */
-static size_t symbols_find(struct layer_level *level, const struct repeat *repeats, size_t count,
-			   uint32_t *ret)
+static size_t symbols_find(struct layer_level *level, const struct layer_repeat *repeats,
+			   size_t count, uint32_t *ret)
 {
+	uint32_t *words = level->cycles.words.items;
 	uint32_t hashes[LAYER_BATCH];
 	uint16_t unknown[LAYER_BATCH];
 	size_t unknown_count = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		const struct repeat *repeat = &repeats[i];
+		const struct layer_repeat *repeat = &repeats[i];
+		const uint32_t *header = &words[repeat->place];
 
-		ret[i] = symbol_kept(cycles_at(&level->cycles, repeat->slot), repeat->trips);
+		ret[i] = symbol_kept(header, repeat->trips);
 		if (ret[i] != REPEATS_FULL)
 			continue;
-		hashes[unknown_count] = repeats_hash(repeat->slot, repeat->trips);
+		hashes[unknown_count] = repeats_hash(header[CYCLES_SLOT], repeat->trips);
 		repeats_fetch(&level->repeats, hashes[unknown_count]);
 		unknown[unknown_count++] = (uint16_t)i;
 	}
 	for (size_t i = 0; i < unknown_count; i++)
 		repeats_fetch_item(&level->repeats, hashes[i]);
 	for (size_t i = 0; i < unknown_count; i++) {
-		const struct repeat *repeat = &repeats[unknown[i]];
-		uint32_t symbol = repeats_intern(&level->repeats, repeat->slot, repeat->trips);
+		const struct layer_repeat *repeat = &repeats[unknown[i]];
+		uint32_t *header = &words[repeat->place];
+		uint32_t symbol =
+			repeats_intern(&level->repeats, header[CYCLES_SLOT], repeat->trips);
 
 		if (symbol == REPEATS_FULL)
 			return unknown[i];
 		ret[unknown[i]] = symbol;
-		symbol_keep(cycles_at(&level->cycles, repeat->slot), repeat->trips, symbol);
+		symbol_keep(header, repeat->trips, symbol);
 	}
 	return count;
 }
@@ -322,45 +328,64 @@ static void repeats_forget(struct layer_space *space, struct layer_level *level)
 	if (space->options.clearing)
 		space->options.clearing(space->options.context, (unsigned)(level - space->levels));
 	repeats_clear(&level->repeats);
-	array_each(&level->cycles.entries, cycle) {
-		memset(cycle->few, 0, sizeof(cycle->few));
-		cycle->last_trips = 0;
-	}
+	for (uint32_t slot = 1; slot <= cycles_last(&level->cycles); slot++)
+		memset(cycles_header(&level->cycles, slot) + CYCLES_FEW, 0,
+		       (CYCLES_HEADER - CYCLES_FEW) * sizeof(uint32_t));
+}
+
+static inline __attribute__((always_inline)) uint64_t
+cycle_tally(struct layer *layer, uint32_t slot, uint64_t trips, uint32_t times)
+{
+	struct cycles *cycles = &layer->level->cycles;
+	const struct cycle *cycle = cycles_at(cycles, slot);
+	uint64_t all = trips * times, weight = all * cycle->weight;
+
+	layer->counts.cycles += all;
+	layer->counts.length += all * cycle->length;
+	layer->counts.weight += weight;
+	if (cycle->length == layer->level->max_cycle)
+		layer->counts.cut += all;
+	layer->counts.repeats += times;
+	cycles_count(cycles, slot, trips, times);
+	return weight;
+}
+
+uint64_t layer_count(struct layer *layer, uint32_t slot, uint64_t trips, uint32_t times)
+{
+	return cycle_tally(layer, slot, trips, times);
 }
 
 /* Adds to counts; sets each one's weight. */
-static void repeats_tally(struct layer *layer, const struct repeat *repeats, size_t count,
+static void repeats_tally(struct layer *layer, const struct layer_repeat *repeats, size_t count,
 			  uint64_t *ret)
 {
-	struct cycles *cycles = &layer->level->cycles;
+	const uint32_t *words = layer->level->cycles.words.items;
 
 	for (size_t i = 0; i < count; i++) {
-		const struct cycle *cycle = cycles_at(cycles, repeats[i].slot);
-
-		layer->counts.cycles += repeats[i].trips;
-		layer->counts.length += repeats[i].trips * cycle->length;
-		ret[i] = repeats[i].trips * cycle->weight;
-		layer->counts.weight += ret[i];
-		if (cycle->length == layer->level->max_cycle)
-			layer->counts.cut += repeats[i].trips;
-		cycles_count(cycles, repeats[i].slot, repeats[i].trips);
+		if (i + TALLY_AHEAD < count)
+			__builtin_prefetch(
+				cycles_at(&layer->level->cycles,
+					  words[repeats[i + TALLY_AHEAD].place + CYCLES_SLOT]),
+				1);
+		ret[i] = cycle_tally(layer, words[repeats[i].place + CYCLES_SLOT], repeats[i].trips,
+				     1);
 	}
-	layer->counts.repeats += count;
 }
 
-static void symbols_hand_on(struct layer *layer, const struct repeat *repeats,
+static void symbols_hand_on(struct layer *layer, const struct layer_repeat *repeats,
 			    const uint32_t *symbols, size_t count)
 {
 	uint64_t weights[LAYER_BATCH];
 
-	repeats_tally(layer, repeats, count, weights);
+	if (layer->depth || !layer->space->options.uncounted)
+		repeats_tally(layer, repeats, count, weights);
 	if (layer->next)
 		batch_push(layer->next, (struct batch){ symbols, weights, count });
 	if (layer->sink && count)
 		layer->sink(layer->sink_context, symbols, count);
 }
 
-static void layer_hand_on(struct layer *layer, const struct repeat *repeats, size_t count)
+static void layer_hand_on(struct layer *layer, const struct layer_repeat *repeats, size_t count)
 {
 	uint32_t symbols[LAYER_BATCH];
 
@@ -398,6 +423,15 @@ static void open_break(struct layer *layer, bool force)
 void layer_finish(struct layer *layer)
 {
 	for (; layer; layer = layer->next) {
+		open_break(layer, false);
+		repeat_end(layer);
+	}
+}
+
+void layer_break(struct layer *layer)
+{
+	for (; layer; layer = layer->next) {
+		layer->counts.broken += layer->open.count > 0;
 		open_break(layer, false);
 		repeat_end(layer);
 	}

@@ -53,11 +53,18 @@ struct layer_guess {
 	uint32_t length; /* UINT32_MAX: nothing yet */
 };
 
+/* A repeated cycle on its way to the level above. */
+struct layer_repeat {
+	uint64_t trips;
+	uint32_t place; /* of the cycle's header in words */
+};
+
 struct layer_space_options {
 	unsigned levels; /* 0: LAYER_LEVELS */
 	uint32_t max_cycle; /* symbols of a cycle at most; 0: LAYER_MAX_CYCLE */
 	/* Symbols are repeated cycles of another space, and come with their weights (layer_push_weighted()). */
 	bool upper;
+	bool uncounted; /* who takes what the lowest level hands on will count it (layer_count()) */
 	/*
 	 * Of each level; memory is that of level 0, the others share a quarter as much, and so do all levels of a space that is upper;
 	 * repeats take half as much again.
@@ -109,7 +116,7 @@ struct layer {
 	unsigned depth; /* 0: runs come in */
 	ARRAY(uint32_t) open; /* symbols of the cycle that has not ended */
 	ARRAY(uint64_t) open_weights; /* of the same, if they are not runs */
-	uint32_t slot; /* the last complete cycle; 0: none */
+	uint32_t place; /* of the header of the last complete cycle; 0: none */
 	uint64_t trips; /* of it, in a row */
 	size_t pending; /* repeats in batch */
 	struct layer_counts counts;
@@ -120,7 +127,7 @@ struct layer {
 	void (*sink)(void *context, const uint32_t *symbols, size_t count);
 	void *sink_context;
 	struct layer *sibling; /* of another thread, at the same level */
-	struct repeat batch[LAYER_BATCH];
+	struct layer_repeat batch[LAYER_BATCH];
 };
 
 struct layer_space {
@@ -146,6 +153,10 @@ void layer_push_weighted(struct layer *layer, const uint32_t *symbols, const uin
 /* Hands on all that is pending, at all levels; cycles that had not ended count as they are. The layers begin anew. */
 void layer_finish(struct layer *layer);
 
+/* The same, because what comes in will mean something else: cycles that had not ended are counted as broken. */
+void layer_break(struct layer *layer);
+/* A cycle was handed on so many times, each time for so many trips. Returns what they weigh together. */
+uint64_t layer_count(struct layer *layer, uint32_t slot, uint64_t trips, uint32_t times);
 /* Cycles that have ended, handed on or not; each trip counts. */
 uint64_t layer_ended(const struct layer *layer);
 /* How much a run counts, by its number; kept by the caller. What lies beyond counts 0. */

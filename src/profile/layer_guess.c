@@ -210,7 +210,7 @@ static inline void found_hand_on(struct layer *layer, const struct founds *found
 
 	if (place >= PENDING)
 		place = founds->items[place % FOUND_MAX].place;
-	cycle_found(layer, slot_at(layer, place), found->trips);
+	cycle_found(layer, place, found->trips);
 }
 
 /* Those for which a guess cost more than comparing would have. */

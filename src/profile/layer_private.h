@@ -19,11 +19,6 @@ static inline struct batch batch_part(struct batch batch, size_t first, size_t c
 			       count };
 }
 
-static inline uint32_t slot_at(const struct layer *layer, uint32_t place)
-{
-	return layer->level->cycles.words.items[place + CYCLES_SLOT];
-}
-
 /* --- layer.c --- */
 
 /* Hands on what is pending. */
@@ -43,21 +38,20 @@ void layer_open_append(struct layer *layer, struct batch batch);
 static inline void repeat_add(struct layer *layer)
 {
 	layer->batch[layer->pending++] =
-		(struct repeat){ .trips = layer->trips, .slot = layer->slot };
+		(struct layer_repeat){ .trips = layer->trips, .place = layer->place };
 	if (layer->pending == LAYER_BATCH)
 		layer_drain(layer);
 }
 
-static inline void cycle_found(struct layer *layer, uint32_t slot, uint64_t trips)
+static inline void cycle_found(struct layer *layer, uint32_t place, uint64_t trips)
 {
-	if (slot == layer->slot) {
+	if (place == layer->place) {
 		layer->trips += trips;
 		return;
 	}
-	if (layer->slot)
+	if (layer->place)
 		repeat_add(layer);
-	__builtin_prefetch(cycles_at(&layer->level->cycles, slot), 1);
-	layer->slot = slot;
+	layer->place = place;
 	layer->trips = trips;
 }
 
