@@ -3,11 +3,10 @@
  * The control flow of threads.
  *
  * Runs go into a thread's layer of paths. What it hands on, repeated paths, is collected until there is enough for a row. A row
- * then goes two ways, in threads of their own (rowworks.h): through the layers above, which say where it ends in strata, and
- * through the coder. When it comes back it is handed out, and with it what the layers have forgotten meanwhile.
+ * then goes on in other threads (rowworks.h): through the layers above, which say where it ends in strata, and then through a
+ * coder. When it comes back it is counted and handed out, and with it what the layers have forgotten meanwhile.
  *
- *	flow_push() -> paths -> flow->row -> flow_row -+-> strata and above -+-> rows_hand_out()
- *	                                               +-> coder ------------+
+ *	flow_push() -> paths -> flow->row -> flow_row -> strata and above -> coder -> rows_hand_out()
  *
  * Rows are also made of what there is when many threads together have collected too much, when a thread ends, and when paths are
  * about to be forgotten. The last two wait until no row is under way.
@@ -16,7 +15,7 @@
  *  1. Symbols in a flow's row, and in rows under way, are valid in the table of level 0.
  *  2. A path is defined in what was handed out before any row that uses it is.
  *  3. After an error, nothing more is handed out.
- *  4. While rows are under way, only the thread that has them touches the layers above paths.
+ *  4. While rows are under way, only row_climb() touches the layers above paths and the namer.
  */
 #include "profile/flow.h"
 
@@ -202,19 +201,15 @@ static struct repeat known_pair(const void *context, uint32_t symbol)
 	return (struct repeat){ .trips = known->trips, .slot = known->slot };
 }
 
-static void row_code(void *context, int job)
+static void row_code(void *context, int job, unsigned worker)
 {
 	struct flow_space *space = context;
-	struct flow_row *row = &space->rows[job];
 
-	sequence_job_name(&row->job, &space->writer, row->limit, row->symbols.items,
-			  row->symbols.count);
-	sequence_job_pair(&row->job, &space->writer, known_pair, space);
-	sequence_job_run(&row->job, &space->writer);
+	sequence_job_run(&space->rows[job].job, &space->coders[worker]);
 }
 
-/* The row's repeated paths go through the layers above, which then say where it ends. */
-static void row_climb(void *context, int job)
+/* The row's repeated paths go through the layers above, which then say where it ends. They get their names for the coder. */
+static void row_climb(void *context, int job, unsigned worker)
 {
 	struct flow_space *space = context;
 	struct flow_row *row = &space->rows[job];
@@ -239,6 +234,9 @@ static void row_climb(void *context, int job)
 		layer_break(strata);
 	row->row.end.units[SEQUENCE_STRATUM] = layer_ended(strata);
 	row->row.stratum_start = strata->counts.symbols - strata->open.count;
+	sequence_job_name(&row->job, &space->namer, row->limit, row->symbols.items,
+			  row->symbols.count);
+	sequence_job_pair(&row->job, &space->namer, known_pair, space);
 }
 
 /* The row takes the symbols and gives the memory of those that it had before. */
@@ -429,7 +427,6 @@ static int layers_create(struct flow_space *space)
 
 int flow_space_create(const struct flow_space_options *options, struct flow_space **ret)
 {
-	static rowworks_step_fn *const steps[ROWWORKS_STEPS] = { row_climb, row_code };
 	AUTO(flow_space_destroy_auto) struct flow_space *space = mem_zalloc(sizeof(*space));
 	int err;
 
@@ -444,13 +441,14 @@ int flow_space_create(const struct flow_space_options *options, struct flow_spac
 		space->options.row_repeats = FLOW_ROW;
 	if (!space->options.min_trips)
 		space->options.min_trips = FLOW_MIN_TRIPS;
-	sequence_writer_init(&space->writer);
+	for (size_t i = 0; i < ROWWORKS_WORKERS; i++)
+		coder_init(&space->coders[i], 0);
 	space->known = mem_zalloc(FLOW_KNOWN_BLOCKS * sizeof(*space->known));
 	err = layers_create(space);
 	if (err)
 		return err;
 	sequence_encoder_init(&space->encoder);
-	rowworks_create(options->threaded, steps, space, &space->works);
+	rowworks_create(options->threaded, row_climb, row_code, space, &space->works);
 	*ret = take_ptr(space);
 	return 0;
 }
@@ -476,7 +474,9 @@ void flow_space_destroy(struct flow_space *space)
 	for (size_t i = 0; space->known && i < FLOW_KNOWN_BLOCKS && space->known[i]; i++)
 		free(space->known[i]);
 	free(space->known);
-	sequence_writer_deinit(&space->writer);
+	sequence_namer_deinit(&space->namer);
+	for (size_t i = 0; i < ROWWORKS_WORKERS; i++)
+		coder_deinit(&space->coders[i]);
 	sequence_encoder_deinit(&space->encoder);
 	free(space);
 }
@@ -565,8 +565,10 @@ size_t flow_space_memory(const struct flow_space *space)
 	size_t bytes = sizeof(*space) + layer_space_memory(space->paths) +
 		       layer_space_memory(space->strata) +
 		       sequence_encoder_memory(&space->encoder) +
-		       sequence_writer_memory(&space->writer);
+		       sequence_namer_memory(&space->namer);
 
+	for (size_t i = 0; i < ROWWORKS_WORKERS; i++)
+		bytes += coder_memory(&space->coders[i]);
 	for (size_t i = 0; i < FLOW_KNOWN_BLOCKS && space->known[i]; i++)
 		bytes += sizeof(**space->known) << FLOW_KNOWN_BITS;
 	for (size_t i = 0; i < ROWWORKS_JOBS; i++)

@@ -121,12 +121,12 @@ struct flow_row {
 struct flow_space {
 	struct flow_space_options options;
 	struct layer_space *paths; /* level 0 */
-	struct layer_space
-		*strata; /* the levels above, used by a thread of works while that has rows */
+	struct layer_space *strata; /* the levels above, used by works while that has rows */
 	struct flow_retired *retired; /* where strata puts what it forgets */
 	struct flow_known **known; /* by symbol, in blocks that stay where they are */
 	uint32_t known_count;
-	struct sequence_writer writer; /* used by a thread of works */
+	struct sequence_namer namer;
+	struct coder coders[ROWWORKS_WORKERS];
 	struct sequence_encoder encoder;
 	struct rowworks *works;
 	struct flow_row rows[ROWWORKS_JOBS];

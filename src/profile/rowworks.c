@@ -2,13 +2,14 @@
 /*
  * A ring of jobs. Numbers that only grow say where each is:
  *
- *	collected <= done of each step <= submitted <= collected + ROWWORKS_JOBS
+ *	collected <= taken <= ordered <= submitted <= collected + ROWWORKS_JOBS
  *
- * Jobs from collected to where all steps are done wait to be collected. From a step's done to submitted they wait for it. The
- * rest are free.
+ * Jobs from ordered to submitted wait for the first step, from taken to ordered for the second. Those below taken are in the second or
+ * done. The rest are free.
  *
- * 1. A step touches only job `done` of its own, while done < submitted; the owner only those that are free or to be collected.
- * 2. The threads start with the first job: most processes never have one.
+ * 1. Whoever has taken a job for a step is alone with it; the owner has those that are free or to be collected.
+ * 2. The first step is done by one at a time (`ordering`).
+ * 3. The threads start with the first job: most processes never have one.
  */
 #include "profile/rowworks.h"
 
@@ -25,35 +26,39 @@
  * Rows can wait, up to ROWWORKS_JOBS of them; the program and who drains it cannot for long. So when one of those two has nothing to
  * do, there is a row to work on.
  */
-enum { NICENESS = 7 };
+enum { NICENESS = 7, OWNER = ROWWORKS_THREADS };
 
-struct step {
+struct worker {
 	struct rowworks *works;
-	rowworks_step_fn *run;
-	uint64_t done;
+	unsigned number;
 	pthread_t thread;
 	bool running;
 };
 
 struct rowworks {
-	struct step steps[ROWWORKS_STEPS];
+	struct worker workers[ROWWORKS_THREADS];
+	rowworks_step_fn *first, *second;
 	void *context;
 	bool threaded;
 	bool stop;
-	uint64_t submitted, collected;
+	bool ordering; /* job `ordered` is in the first step */
+	uint64_t submitted, ordered, taken, collected;
+	bool done[ROWWORKS_JOBS];
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 };
 
-void rowworks_create(bool threaded, rowworks_step_fn *const steps[ROWWORKS_STEPS], void *context,
-		     struct rowworks **ret)
+void rowworks_create(bool threaded, rowworks_step_fn *first, rowworks_step_fn *second,
+		     void *context, struct rowworks **ret)
 {
 	struct rowworks *works = mem_zalloc(sizeof(*works));
 
 	works->threaded = threaded;
 	works->context = context;
-	for (size_t i = 0; i < ROWWORKS_STEPS; i++)
-		works->steps[i] = (struct step){ .works = works, .run = steps[i] };
+	works->first = first;
+	works->second = second;
+	for (unsigned i = 0; i < ROWWORKS_THREADS; i++)
+		works->workers[i] = (struct worker){ .works = works, .number = i };
 	pthread_mutex_init(&works->lock, NULL);
 	pthread_cond_init(&works->changed, NULL);
 	*ret = works;
@@ -65,9 +70,9 @@ static void threads_stop(struct rowworks *works)
 	works->stop = true;
 	pthread_cond_broadcast(&works->changed);
 	pthread_mutex_unlock(&works->lock);
-	for (size_t i = 0; i < ROWWORKS_STEPS; i++)
-		if (works->steps[i].running)
-			pthread_join(works->steps[i].thread, NULL);
+	for (size_t i = 0; i < ROWWORKS_THREADS; i++)
+		if (works->workers[i].running)
+			pthread_join(works->workers[i].thread, NULL);
 }
 
 void rowworks_destroy(struct rowworks *works)
@@ -80,50 +85,65 @@ void rowworks_destroy(struct rowworks *works)
 	free(works);
 }
 
-static void job_run(struct step *step)
+/* The lock is held before and after. */
+static void step_run(struct rowworks *works, rowworks_step_fn *step, uint64_t job, unsigned worker)
 {
-	step->run(step->works->context, (int)(step->done % ROWWORKS_JOBS));
+	pthread_mutex_unlock(&works->lock);
+	step(works->context, (int)(job % ROWWORKS_JOBS), worker);
+	pthread_mutex_lock(&works->lock);
+}
+
+/* Does one step of one job. The lock is held. False: there is nothing to do now. */
+static bool some_work(struct rowworks *works, unsigned worker)
+{
+	uint64_t job;
+
+	if (!works->ordering && works->ordered < works->submitted) {
+		works->ordering = true;
+		step_run(works, works->first, works->ordered, worker);
+		works->ordering = false;
+		works->ordered++;
+	} else if (works->taken < works->ordered) {
+		job = works->taken++;
+		step_run(works, works->second, job, worker);
+		works->done[job % ROWWORKS_JOBS] = true;
+	} else {
+		return false;
+	}
+	pthread_cond_broadcast(&works->changed);
+	return true;
 }
 
 static void *work(void *context)
 {
-	struct step *step = context;
-	struct rowworks *works = step->works;
+	const struct worker *worker = context;
+	struct rowworks *works = worker->works;
 
 	setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + NICENESS);
 	pthread_mutex_lock(&works->lock);
-	while (!works->stop) {
-		if (step->done == works->submitted) {
+	while (!works->stop)
+		if (!some_work(works, worker->number))
 			pthread_cond_wait(&works->changed, &works->lock);
-			continue;
-		}
-		pthread_mutex_unlock(&works->lock);
-		job_run(step);
-		pthread_mutex_lock(&works->lock);
-		step->done++;
-		pthread_cond_broadcast(&works->changed);
-	}
 	pthread_mutex_unlock(&works->lock);
 	return NULL;
 }
 
-static void thread_start(struct step *step)
+static void thread_start(struct worker *worker)
 {
 	sigset_t all, old;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	step->running = !pthread_create(&step->thread, NULL, work, step);
+	worker->running = !pthread_create(&worker->thread, NULL, work, worker);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
-/* What has no thread is done here. */
 static void threads_start(struct rowworks *works)
 {
 	if (!works->threaded || works->submitted)
 		return;
-	for (size_t i = 0; i < ROWWORKS_STEPS; i++)
-		thread_start(&works->steps[i]);
+	for (size_t i = 0; i < ROWWORKS_THREADS; i++)
+		thread_start(&works->workers[i]);
 }
 
 int rowworks_place(struct rowworks *works)
@@ -139,21 +159,14 @@ void rowworks_submit(struct rowworks *works)
 	pthread_mutex_lock(&works->lock);
 	works->submitted++;
 	pthread_cond_broadcast(&works->changed);
+	while (!works->threaded && some_work(works, OWNER))
+		;
 	pthread_mutex_unlock(&works->lock);
-	for (size_t i = 0; i < ROWWORKS_STEPS; i++)
-		if (!works->steps[i].running) {
-			job_run(&works->steps[i]);
-			works->steps[i].done++;
-		}
 }
 
-/* All steps of the oldest are done. */
 static bool oldest_is_done(const struct rowworks *works)
 {
-	for (size_t i = 0; i < ROWWORKS_STEPS; i++)
-		if (works->steps[i].done == works->collected)
-			return false;
-	return true;
+	return works->done[works->collected % ROWWORKS_JOBS];
 }
 
 int rowworks_collect(struct rowworks *works, bool wait)
@@ -164,7 +177,8 @@ int rowworks_collect(struct rowworks *works, bool wait)
 		return -1;
 	pthread_mutex_lock(&works->lock);
 	while (wait && !oldest_is_done(works))
-		pthread_cond_wait(&works->changed, &works->lock);
+		if (!some_work(works, OWNER))
+			pthread_cond_wait(&works->changed, &works->lock);
 	ready = oldest_is_done(works);
 	pthread_mutex_unlock(&works->lock);
 	return ready ? (int)(works->collected % ROWWORKS_JOBS) : -1;
@@ -172,5 +186,6 @@ int rowworks_collect(struct rowworks *works, bool wait)
 
 void rowworks_release(struct rowworks *works)
 {
+	works->done[works->collected % ROWWORKS_JOBS] = false;
 	works->collected++;
 }

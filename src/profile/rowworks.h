@@ -1,28 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What becomes of rows, in threads of its own: whoever records should not wait for it. A row goes through steps that do not
- * depend on each other; each has a thread and takes the rows in order. Rows come back in the order they went in.
+ * What becomes of rows, in threads of its own: whoever records should not wait for it. A row goes through two steps. The first takes
+ * rows in order, one at a time, the second several at once. Rows come back in the order they went in.
  *
  *	job = rowworks_place(works)		below 0: all places are taken; collect first
  *	...					fill what belongs to the job
  *	rowworks_submit(works)
- *	job = rowworks_collect(works, wait)	the oldest, once all steps are done; below 0: none, or not yet
+ *	job = rowworks_collect(works, wait)	the oldest, once it is done; below 0: none, or not yet
  *	rowworks_release(works)			its place is free again
+ *
+ * Who would have to wait for a row works, too.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { ROWWORKS_JOBS = 8, ROWWORKS_STEPS = 2 };
+enum {
+	ROWWORKS_JOBS = 8,
+	ROWWORKS_THREADS = 2,
+	ROWWORKS_WORKERS = ROWWORKS_THREADS + 1, /* with who waits */
+};
 
 struct rowworks;
 
-typedef void rowworks_step_fn(void *context, int job);
+/* worker: below ROWWORKS_WORKERS; no other has the same number meanwhile. */
+typedef void rowworks_step_fn(void *context, int job, unsigned worker);
 
 /* threaded: false does the work in rowworks_submit(). */
-void rowworks_create(bool threaded, rowworks_step_fn *const steps[ROWWORKS_STEPS], void *context,
-		     struct rowworks **ret);
+void rowworks_create(bool threaded, rowworks_step_fn *first, rowworks_step_fn *second,
+		     void *context, struct rowworks **ret);
 /* What was not collected is forgotten. */
 void rowworks_destroy(struct rowworks *works);
 

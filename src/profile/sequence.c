@@ -68,33 +68,25 @@ size_t sequence_encoder_memory(const struct sequence_encoder *encoder)
 	       encoder->symbols.capacity * sizeof(*encoder->symbols.items);
 }
 
-void sequence_writer_init(struct sequence_writer *writer)
+void sequence_namer_deinit(struct sequence_namer *namer)
 {
-	*writer = (struct sequence_writer){};
-	coder_init(&writer->coder, 0);
+	array_deinit(&namer->named);
+	free(namer->names);
 }
 
-void sequence_writer_deinit(struct sequence_writer *writer)
+size_t sequence_namer_memory(const struct sequence_namer *namer)
 {
-	coder_deinit(&writer->coder);
-	array_deinit(&writer->named);
-	free(writer->names);
+	return (namer->names_count + namer->named.capacity) * sizeof(uint32_t);
 }
 
-size_t sequence_writer_memory(const struct sequence_writer *writer)
+static void names_reserve(struct sequence_namer *namer, size_t count)
 {
-	return coder_memory(&writer->coder) +
-	       (writer->names_count + writer->named.capacity) * sizeof(uint32_t);
-}
-
-static void names_reserve(struct sequence_writer *writer, size_t count)
-{
-	if (count <= writer->names_count)
+	if (count <= namer->names_count)
 		return;
-	writer->names = mem_realloc(writer->names, count, sizeof(*writer->names));
-	memset(writer->names + writer->names_count, 0,
-	       (count - writer->names_count) * sizeof(*writer->names));
-	writer->names_count = count;
+	namer->names = mem_realloc(namer->names, count, sizeof(*namer->names));
+	memset(namer->names + namer->names_count, 0,
+	       (count - namer->names_count) * sizeof(*namer->names));
+	namer->names_count = count;
 }
 
 static void pair_put(struct coder *coder, const struct repeat *pair, uint32_t *slot_max)
@@ -123,43 +115,42 @@ size_t sequence_job_memory(const struct sequence_job *job)
 	       job->counts.capacity * sizeof(*job->counts.items);
 }
 
-void sequence_job_name(struct sequence_job *job, struct sequence_writer *writer, uint32_t limit,
+void sequence_job_name(struct sequence_job *job, struct sequence_namer *namer, uint32_t limit,
 		       const uint32_t *symbols, size_t count)
 {
 	assert(count <= SEQUENCE_ROW_MAX);
-	names_reserve(writer, limit);
+	names_reserve(namer, limit);
 	array_reserve(&job->names, count);
 	job->names.count = count;
 	job->counts.count = 0;
-	writer->named.count = 0;
+	namer->named.count = 0;
 	for (size_t i = 0; i < count; i++) {
-		uint32_t *name = &writer->names[symbols[i]];
+		uint32_t *name = &namer->names[symbols[i]];
 
 		if (i + NAMES_AHEAD < count)
-			__builtin_prefetch(&writer->names[symbols[i + NAMES_AHEAD]], 1);
+			__builtin_prefetch(&namer->names[symbols[i + NAMES_AHEAD]], 1);
 		if (!*name) {
-			*array_push(&writer->named) = symbols[i];
+			*array_push(&namer->named) = symbols[i];
 			*array_push(&job->counts) = 0;
-			*name = (uint32_t)writer->named.count;
+			*name = (uint32_t)namer->named.count;
 		}
 		job->names.items[i] = *name;
 		job->counts.items[*name - 1]++;
 	}
-	array_each(&writer->named, symbol)
-		writer->names[*symbol] = 0;
+	array_each(&namer->named, symbol)
+		namer->names[*symbol] = 0;
 }
 
-void sequence_job_pair(struct sequence_job *job, const struct sequence_writer *writer,
+void sequence_job_pair(struct sequence_job *job, const struct sequence_namer *namer,
 		       sequence_pair_fn *pair, const void *context)
 {
 	job->pairs.count = 0;
-	array_each(&writer->named, symbol)
+	array_each(&namer->named, symbol)
 		*array_push(&job->pairs) = pair(context, *symbol);
 }
 
-void sequence_job_run(struct sequence_job *job, struct sequence_writer *writer)
+void sequence_job_run(struct sequence_job *job, struct coder *coder)
 {
-	struct coder *coder = &writer->coder;
 	uint32_t slot_max = 0;
 
 	coder_forget(coder, job->names.count);

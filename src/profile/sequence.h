@@ -71,10 +71,8 @@ struct sequence_encoder {
 	ARRAY(uint32_t) symbols; /* to be coded at once */
 };
 
-/* Makes bytes of rows, one after the other. */
-struct sequence_writer {
-	struct coder
-		coder; /* as new for each row; what it knows lies where the last row's did, perhaps still in a cache */
+/* Gives names to the repeated paths of rows; one for many rows, one after the other. */
+struct sequence_namer {
 	uint32_t *names; /* by symbol: what it is called in this row; 0: not yet */
 	size_t names_count;
 	ARRAY(uint32_t) named; /* symbol by name - 1 */
@@ -91,19 +89,19 @@ struct sequence_job {
 /* What a symbol stands for. */
 typedef struct repeat sequence_pair_fn(const void *context, uint32_t symbol);
 
-void sequence_writer_init(struct sequence_writer *writer);
-void sequence_writer_deinit(struct sequence_writer *writer);
-size_t sequence_writer_memory(const struct sequence_writer *writer);
+void sequence_namer_deinit(struct sequence_namer *namer);
+size_t sequence_namer_memory(const struct sequence_namer *namer);
 
 void sequence_job_deinit(struct sequence_job *job);
 size_t sequence_job_memory(const struct sequence_job *job);
 /* At most SEQUENCE_ROW_MAX symbols, all below the limit. */
-void sequence_job_name(struct sequence_job *job, struct sequence_writer *writer, uint32_t limit,
+void sequence_job_name(struct sequence_job *job, struct sequence_namer *namer, uint32_t limit,
 		       const uint32_t *symbols, size_t count);
-/* The last that was named. */
-void sequence_job_pair(struct sequence_job *job, const struct sequence_writer *writer,
+/* The last that the namer was used for. */
+void sequence_job_pair(struct sequence_job *job, const struct sequence_namer *namer,
 		       sequence_pair_fn *pair, const void *context);
-void sequence_job_run(struct sequence_job *job, struct sequence_writer *writer);
+/* Any coder will do. */
+void sequence_job_run(struct sequence_job *job, struct coder *coder);
 
 void sequence_encoder_init(struct sequence_encoder *encoder);
 void sequence_encoder_deinit(struct sequence_encoder *encoder);
