@@ -34,7 +34,7 @@
 enum { FETCH_FAR = 16, FETCH_NEAR = 8 }; /* cycles before their lookup */
 enum { TALLY_AHEAD = 8 }; /* repeated cycles, before they are counted */
 enum {
-	WRONG_MAX = 18, /* guesses in a block; more: the program is irregular */
+	WRONG_MAX = 14, /* guesses in a block; more: the program is irregular */
 	IRREGULAR_BLOCKS = 16, /* that are not guessed then */
 };
 
@@ -268,15 +268,6 @@ void layer_push_weighted(struct layer *layer, const uint32_t *symbols, const uin
 	batch_push(layer, (struct batch){ symbols, weights, count });
 }
 
-/* The symbol of a repeated cycle if its header has it; otherwise REPEATS_FULL. */
-static inline uint32_t symbol_kept(const uint32_t *header, uint64_t trips)
-{
-	uint32_t kept = header[CYCLES_LAST_TRIPS] == trips ? header[CYCLES_LAST_SYMBOL]
-							   : REPEATS_FULL;
-
-	return trips <= CYCLES_FEW_TRIPS ? header[CYCLES_FEW + trips - 1] - 1 : kept;
-}
-
 static void symbol_keep(uint32_t *header, uint64_t trips, uint32_t symbol)
 {
 	if (trips <= CYCLES_FEW_TRIPS) {
@@ -298,12 +289,12 @@ static size_t symbols_find(struct layer_level *level, const struct layer_repeat 
 
 	for (size_t i = 0; i < count; i++) {
 		const struct layer_repeat *repeat = &repeats[i];
-		const uint32_t *header = &words[repeat->place];
 
-		ret[i] = symbol_kept(header, repeat->trips);
+		ret[i] = repeat->symbol;
 		if (ret[i] != REPEATS_FULL)
 			continue;
-		hashes[unknown_count] = repeats_hash(header[CYCLES_SLOT], repeat->trips);
+		hashes[unknown_count] =
+			repeats_hash(words[repeat->place + CYCLES_SLOT], repeat->trips);
 		repeats_fetch(&level->repeats, hashes[unknown_count]);
 		unknown[unknown_count++] = (uint16_t)i;
 	}
@@ -385,7 +376,7 @@ static void symbols_hand_on(struct layer *layer, const struct layer_repeat *repe
 		layer->sink(layer->sink_context, symbols, count);
 }
 
-static void layer_hand_on(struct layer *layer, const struct layer_repeat *repeats, size_t count)
+static void layer_hand_on(struct layer *layer, struct layer_repeat *repeats, size_t count)
 {
 	uint32_t symbols[LAYER_BATCH];
 
@@ -399,6 +390,8 @@ static void layer_hand_on(struct layer *layer, const struct layer_repeat *repeat
 			break;
 		levels_clear(layer->space, layer->depth + 1, true);
 		repeats_forget(layer->space, layer->level);
+		for (size_t i = 0; i < count; i++)
+			repeats[i].symbol = REPEATS_FULL;
 	}
 }
 

@@ -57,6 +57,7 @@ struct layer_guess {
 struct layer_repeat {
 	uint64_t trips;
 	uint32_t place; /* of the cycle's header in words */
+	uint32_t symbol; /* for the level above; REPEATS_FULL: not known yet */
 };
 
 struct layer_space_options {

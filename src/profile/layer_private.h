@@ -35,10 +35,24 @@ size_t layer_stamp(struct layer_level *level, const uint32_t *symbols, size_t ma
 void layer_stamps_take(struct layer *layer);
 void layer_open_append(struct layer *layer, struct batch batch);
 
+/* The symbol of a repeated cycle if its header has it; otherwise REPEATS_FULL. */
+static inline uint32_t symbol_kept(const uint32_t *header, uint64_t trips)
+{
+	uint32_t kept = header[CYCLES_LAST_TRIPS] == trips ? header[CYCLES_LAST_SYMBOL]
+							   : REPEATS_FULL;
+
+	return trips <= CYCLES_FEW_TRIPS ? header[CYCLES_FEW + trips - 1] - 1 : kept;
+}
+
+/* The header was looked at just before: it is in the nearest cache. */
 static inline void repeat_add(struct layer *layer)
 {
+	const uint32_t *header = &layer->level->cycles.words.items[layer->place];
+
 	layer->batch[layer->pending++] =
-		(struct layer_repeat){ .trips = layer->trips, .place = layer->place };
+		(struct layer_repeat){ .trips = layer->trips,
+				       .place = layer->place,
+				       .symbol = symbol_kept(header, layer->trips) };
 	if (layer->pending == LAYER_BATCH)
 		layer_drain(layer);
 }
