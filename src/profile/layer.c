@@ -324,6 +324,7 @@ static void repeats_forget(struct layer_space *space, struct layer_level *level)
 		       (CYCLES_HEADER - CYCLES_FEW) * sizeof(uint32_t));
 }
 
+/* Returns what they weigh together. */
 static inline __attribute__((always_inline)) uint64_t
 cycle_tally(struct layer *layer, uint32_t slot, uint64_t trips, uint32_t times)
 {
@@ -341,9 +342,9 @@ cycle_tally(struct layer *layer, uint32_t slot, uint64_t trips, uint32_t times)
 	return weight;
 }
 
-uint64_t layer_count(struct layer *layer, uint32_t slot, uint64_t trips, uint32_t times)
+void layer_count(struct layer *layer, uint32_t slot, uint64_t trips, uint32_t times)
 {
-	return cycle_tally(layer, slot, trips, times);
+	cycle_tally(layer, slot, trips, times);
 }
 
 /* Adds to counts; sets each one's weight. */

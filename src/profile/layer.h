@@ -156,8 +156,8 @@ void layer_finish(struct layer *layer);
 
 /* The same, because what comes in will mean something else: cycles that had not ended are counted as broken. */
 void layer_break(struct layer *layer);
-/* A cycle was handed on so many times, each time for so many trips. Returns what they weigh together. */
-uint64_t layer_count(struct layer *layer, uint32_t slot, uint64_t trips, uint32_t times);
+/* A cycle was handed on so many times, each time for so many trips. */
+void layer_count(struct layer *layer, uint32_t slot, uint64_t trips, uint32_t times);
 /* Cycles that have ended, handed on or not; each trip counts. */
 uint64_t layer_ended(const struct layer *layer);
 /* How much a run counts, by its number; kept by the caller. What lies beyond counts 0. */
