@@ -149,46 +149,13 @@ size_t cycles_memory(const struct cycles *cycles)
 			buckets_count(cycles));
 }
 
-const uint32_t cycles_factors[CYCLES_FACTORS] = {
-	0x9e3779b1, 0x85ebca77, 0xc2b2ae3d, 0x27d4eb2f, 0x165667b1, 0xd6e8feb9,
-	0xbf58476d, 0x94d049bb, 0xff51afd7, 0xc4ceb9fe, 0x2545f491, 0x8c6d2f3b,
-	0xe7037ed1, 0xa0761d65, 0x589965cd, 0x4cf5ad43,
-};
-
-/* Of four symbols; the sums of two, in halves. */
-static inline __m128i four_sum(const uint32_t *symbols, const uint32_t *factors)
-{
-	__m128i a = words_four(symbols), b = words_four(factors);
-
-	return _mm_add_epi64(_mm_mul_epu32(a, b),
-			     _mm_mul_epu32(_mm_srli_epi64(a, 32), _mm_srli_epi64(b, 32)));
-}
-
-static inline uint64_t part_sum(const uint32_t *symbols, size_t count)
-{
-	__m128i sums = _mm_setzero_si128();
-	size_t fours = count & ~(size_t)3;
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < fours; i += 4)
-		sums = _mm_add_epi64(sums, four_sum(symbols + i, cycles_factors + i));
-	for (size_t i = fours; i < count; i++)
-		sum += (uint64_t)symbols[i] * cycles_factors[i];
-	return sum +
-	       (uint64_t)_mm_cvtsi128_si64(_mm_add_epi64(sums, _mm_unpackhi_epi64(sums, sums)));
-}
-
 uint32_t cycles_hash(const uint32_t *symbols, size_t length)
 {
-	uint64_t sum = 0;
-	size_t at = 0;
+	uint32_t sum = 0;
 
-	for (; length - at > CYCLES_FACTORS; at += CYCLES_FACTORS)
-		sum = (sum ^ sum >> 29) * 0xbf58476d1ce4e5b9u +
-		      part_sum(symbols + at, CYCLES_FACTORS);
-	if (at)
-		sum = (sum ^ sum >> 29) * 0xbf58476d1ce4e5b9u;
-	return cycles_hash_end(sum + part_sum(symbols + at, length - at), length);
+	for (size_t i = length; i-- > 0;)
+		sum = sum * CYCLES_FACTOR + symbols[i];
+	return cycles_hash_end(sum, length);
 }
 
 static inline bool same(const struct cycles *cycles, uint32_t slot, const uint32_t *symbols,
@@ -210,7 +177,7 @@ static bool room_make(struct cycles *cycles, size_t length, bool force)
 {
 	size_t entries = grown(cycles->entries.capacity, cycles->entries.count + 1);
 	size_t words = grown(cycles->words.capacity,
-			     cycles->words.count + CYCLES_HEADER + length + 1 + CYCLES_SLACK);
+			     cycles->words.count + CYCLES_HEADER + length + CYCLES_SLACK);
 	size_t places = places_count(cycles);
 	bool fits;
 
@@ -256,8 +223,8 @@ static uint32_t entry_add(struct cycles *cycles, const uint32_t *symbols, size_t
 	header[CYCLES_SLOT] = slot;
 	header[CYCLES_LENGTH] = (uint32_t)length;
 	memcpy(words, symbols, length * sizeof(*words));
-	memset(words + length, 0, (1 + CYCLES_SLACK) * sizeof(*words));
-	cycles->words.count += CYCLES_HEADER + length + 1;
+	memset(words + length, 0, CYCLES_SLACK * sizeof(*words));
+	cycles->words.count += CYCLES_HEADER + length;
 	*array_push(&cycles->entries) = (struct cycle){
 		.at = at,
 		.length = (uint32_t)length,
@@ -266,13 +233,22 @@ static uint32_t entry_add(struct cycles *cycles, const uint32_t *symbols, size_t
 	return slot;
 }
 
+/* What was looked for is found at once the next time. What was there is still found: all places in between are in use. */
+static inline void place_swap(struct cycles *cycles, size_t home, size_t at)
+{
+	uint64_t place = cycles->places[home];
+
+	cycles->places[home] = cycles->places[at];
+	cycles->places[at] = place;
+}
+
 /* Looks at no entry: what a header has is enough. Inlined, so that each way to compare is code of its own. */
 static inline __attribute__((always_inline)) uint32_t open_find(struct cycles *cycles,
 								const uint32_t *symbols,
 								size_t length, uint32_t hash,
 								bool is_short)
 {
-	size_t at = hash & cycles->places_mask;
+	size_t home = hash & cycles->places_mask, at = home;
 
 	for (; cycles->places[at]; at = (at + 1) & cycles->places_mask) {
 		uint32_t place = (uint32_t)cycles->places[at];
@@ -281,8 +257,10 @@ static inline __attribute__((always_inline)) uint32_t open_find(struct cycles *c
 		cycles->stats.probes++;
 		if (cycles->places[at] >> 32 == hash && header[CYCLES_LENGTH] == length &&
 		    (is_short ? words_same_short : words_same)(header + CYCLES_HEADER, symbols,
-							       length))
+							       length)) {
+			place_swap(cycles, home, at);
 			return place;
+		}
 	}
 	return 0;
 }

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "base/array.h"
+#include "profile/words.h"
 
 /* Columns: name, text of the option, what happens to the chains. */
 #define CYCLES_KINDS(X)                                                                            \
@@ -50,9 +51,9 @@ enum {
 	CYCLES_LENGTH = 1,
 	/* For who uses the table; zero at first. */
 	CYCLES_FEW = 2, /* symbol + 1 of the repeated cycle of 1, 2, ... trips; 0: none */
-	CYCLES_LAST_TRIPS = 5, /* of its last repeated cycle of more; 0: none */
-	CYCLES_LAST_SYMBOL = 6, /* of the same */
-	CYCLES_HEADER = 7,
+	CYCLES_LAST_TRIPS = 7, /* of its last repeated cycle of more; 0: none */
+	CYCLES_LAST_SYMBOL = 8, /* of the same */
+	CYCLES_HEADER = 9,
 	CYCLES_FEW_TRIPS = CYCLES_LAST_TRIPS - CYCLES_FEW,
 };
 
@@ -100,8 +101,7 @@ struct cycles_stats {
 struct cycles {
 	struct cycles_options options;
 	ARRAY(struct cycle) entries; /* by slot */
-	ARRAY(uint32_t)
-	words; /* the cycles' symbols, each cycle with a word behind them for what ended it */
+	ARRAY(uint32_t) words; /* the cycles' headers and symbols */
 	uint64_t *places; /* open addressing: hash << 32 | place of the header in words; 0: free */
 	size_t places_mask;
 	struct cycles_bucket *buckets; /* all other kinds */
@@ -123,17 +123,14 @@ uint32_t cycles_intern(struct cycles *cycles, const uint32_t *symbols, size_t le
  * the place of its header in words: 0 if there is no such entry, or no memory for it.
  */
 uint32_t cycles_hash(const uint32_t *symbols, size_t length);
-/* A hash is of a sum: each symbol times the factor of its place. Longer cycles have a sum for each so many symbols. */
-enum { CYCLES_FACTORS = 16 };
-extern const uint32_t cycles_factors[CYCLES_FACTORS];
-static inline uint32_t cycles_hash_end(uint64_t sum, size_t length)
+/* A hash is of a sum: the symbol at place i times the factor to the power of i. */
+#define CYCLES_FACTOR 0x9e3779b1u
+static inline uint32_t cycles_hash_end(uint32_t sum, size_t length)
 {
-	return (uint32_t)(((sum ^ sum >> 29) + length) * 0x9e3779b97f4a7c15u >> 32);
+	return (uint32_t)(((uint64_t)length << 32 | sum) * 0xbf58476d1ce4e5b9u >> 32);
 }
 static inline __attribute__((always_inline)) void cycles_fetch(const struct cycles *cycles,
 							       uint32_t hash);
-static inline __attribute__((always_inline)) void cycles_fetch_words(const struct cycles *cycles,
-								     uint32_t hash);
 uint32_t cycles_find(struct cycles *cycles, const uint32_t *symbols, size_t length, uint32_t hash);
 /* Of at most CYCLES_SHORT symbols, where CYCLES_SLACK words can be read. */
 uint32_t cycles_find_short(struct cycles *cycles, const uint32_t *symbols, size_t length,
@@ -185,14 +182,24 @@ static inline __attribute__((always_inline)) void cycles_fetch(const struct cycl
 		__builtin_prefetch(&cycles->places[hash & cycles->places_mask]);
 }
 
-static inline __attribute__((always_inline)) void cycles_fetch_words(const struct cycles *cycles,
-								     uint32_t hash)
+/* The place of the header that the hash leads to at first, if it is one of this hash; 0 otherwise. */
+static inline uint32_t cycles_first(const struct cycles *cycles, uint32_t hash)
 {
 	uint64_t place;
 
 	if (cycles->options.kind != CYCLES_OPEN)
-		return;
+		return 0;
 	place = cycles->places[hash & cycles->places_mask];
-	if (place >> 32 == hash)
-		__builtin_prefetch(&cycles->words.items[(uint32_t)place]);
+	return place >> 32 == hash ? (uint32_t)place : 0;
+}
+
+/* Whether a place has this cycle; CYCLES_SLACK symbols behind it can be read. */
+static inline bool cycles_is(const struct cycles *cycles, uint32_t place, const uint32_t *symbols,
+			     size_t length)
+{
+	const uint32_t *header = &cycles->words.items[place];
+
+	return header[CYCLES_LENGTH] == length &&
+	       (length <= CYCLES_SHORT ? words_same_short(header + CYCLES_HEADER, symbols, length)
+				       : words_same(header + CYCLES_HEADER, symbols, length));
 }

@@ -29,8 +29,7 @@
 #include "base/mem.h"
 
 enum {
-	CLIMB = 4096, /* repeated paths that go up at once */
-	FETCH_AHEAD = 16, /* of what is known of them */
+	FETCH_AHEAD = 16, /* paths, before they are counted */
 };
 
 DEFINE_AUTO(struct flow_space, flow_space_destroy)
@@ -214,24 +213,14 @@ static void row_climb(void *context, int job, unsigned worker)
 	struct flow_space *space = context;
 	struct flow_row *row = &space->rows[job];
 	struct layer *strata = row->flow->strata;
-	uint64_t weights[CLIMB];
 
 	space->retired = &row->retired;
-	for (size_t at = 0; at < row->symbols.count; at += CLIMB) {
-		const uint32_t *symbols = &row->symbols.items[at];
-		size_t left = row->symbols.count - at, count = left < CLIMB ? left : CLIMB;
-
-		for (size_t i = 0; i < count; i++) {
-			if (i + FETCH_AHEAD < left)
-				__builtin_prefetch(known_at(space, symbols[i + FETCH_AHEAD]));
-			weights[i] = known_at(space, symbols[i])->weight;
-		}
-		layer_push_weighted(strata, symbols, weights, count);
-	}
+	layer_push(strata, row->symbols.items, row->symbols.count);
 	if (row->last)
 		layer_finish(strata);
 	if (row->cut)
 		layer_break(strata);
+	layer_settle(strata);
 	row->row.end.units[SEQUENCE_STRATUM] = layer_ended(strata);
 	row->row.stratum_start = strata->counts.symbols - strata->open.count;
 	sequence_job_name(&row->job, &space->namer, row->limit, row->symbols.items,
@@ -357,7 +346,31 @@ static void path_retired(void *context, unsigned level, uint64_t number, const s
 		space->err = space->options.cycle(space->options.context, &out);
 }
 
-/* `level` is one of the space of strata, whose first is 0. */
+/*
+ * What a cycle weighs: what it holds does, down to repeated paths. It is kept once it is known. `level` is one of the space of
+ * strata, whose first is 0.
+ */
+static uint64_t cycle_weight(const struct flow_space *space, unsigned level, struct cycle *cycle)
+{
+	const struct layer_level *levels = space->strata->levels;
+	const uint32_t *words = &levels[level].cycles.words.items[cycle->at];
+
+	for (uint32_t i = 0, known = cycle->weight > 0; !known && i < cycle->length; i++) {
+		const struct repeat *repeat;
+
+		if (!level) {
+			cycle->weight += known_at(space, words[i])->weight;
+			continue;
+		}
+		repeat = layer_symbol(space->strata, level, words[i]);
+		cycle->weight += repeat->trips *
+				 cycle_weight(space, level - 1,
+					      cycles_at(&levels[level - 1].cycles, repeat->slot));
+	}
+	return cycle->weight;
+}
+
+/* The same levels. */
 static void symbols_keep(struct flow_space *space, unsigned level, const struct cycle *cycle)
 {
 	const struct layer_level *levels = space->strata->levels;
@@ -381,20 +394,22 @@ static void stratum_retired(void *context, unsigned level, uint64_t number,
 {
 	struct flow_space *space = context;
 	struct flow_rare *rare = &space->rare[level + 1];
+	uint64_t weight;
 
 	if (cycle->trips < space->options.min_trips) {
 		rare->cycles++;
 		rare->trips += cycle->trips;
-		rare->weight += cycle->trips * cycle->weight;
 		return;
 	}
+	weight = cycle_weight(space, level, (struct cycle *)cycle);
+	space->kept_weight[level + 1] += cycle->trips * weight;
 	symbols_keep(space, level, cycle);
 	*array_push(&space->retired->cycles) = (struct flow_cycle){
 		.level = level + 1,
 		.number = number,
 		.trips = cycle->trips,
 		.repeats = cycle->accesses,
-		.weight = cycle->weight,
+		.weight = weight,
 		.length = cycle->length,
 	};
 }
@@ -538,6 +553,7 @@ int flow_finish(struct flow *flow)
 		flow->finishing = false;
 		rows_finish(space);
 		layer_finish(flow->strata); /* if the last row was made before */
+		space->weight += flow->paths->counts.weight;
 		counts_hand_out(flow);
 	}
 	return space->err;
@@ -547,6 +563,8 @@ int flow_space_finish(struct flow_space *space)
 {
 	if (!space->err)
 		strata_forget(space, layer_space_retire);
+	for (unsigned i = 1; i <= space->strata->level_count; i++)
+		space->rare[i].weight = space->weight - space->kept_weight[i];
 	if (!space->err)
 		layer_space_retire(space->paths);
 	return space->err;

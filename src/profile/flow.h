@@ -134,7 +134,9 @@ struct flow_space {
 	struct flow *flows;
 	uint64_t defined; /* paths whose definitions were handed out */
 	size_t room; /* symbols there is memory for, in all flows */
-	struct flow_rare rare[LAYER_LEVELS_MAX]; /* by level */
+	struct flow_rare rare[LAYER_LEVELS_MAX]; /* by level; weights when the space is finished */
+	uint64_t weight; /* of all flows that are finished */
+	uint64_t kept_weight[LAYER_LEVELS_MAX]; /* of what was handed out, by level */
 	bool clearing; /* paths are about to be forgotten */
 	int err; /* the first of a callback */
 };

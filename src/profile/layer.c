@@ -2,21 +2,16 @@
 /*
  * Layers.
  *
- * The plain way: each symbol is stamped with the serial number of the cycle that holds it, so that one comparison tells
- * whether the open cycle has it already. Then the cycle is over, is looked up in the table, and compared with the one
- * before. That is constant work for each symbol, but work.
+ * Symbols that come in are kept until it is worth looking at them: scan.c then finds the cycles that have ended among them. Each
+ * is looked up in the table, where equal ones are one, and handed on. What is left is the cycle that is open.
  *
- * There are two fast ways, which find the same. In regular programs the same cycles come again and again, and guesses are right
- * (layer_guess.c). Where more than a few of a block are wrong, many symbols are compared at once instead (ahead.h): that
- * takes the same time whatever comes, but each cycle has to be looked up. What is left at the end of a batch goes the plain way.
- *
- * Threads take turns. Stamps are shared, so a layer that has an open cycle stamps it again when another layer had the
- * stamps in between.
+ * A long open cycle is looked at again only when as many symbols have come as it has, so that the work for each symbol is
+ * constant however few come at a time.
  *
  * Invariants
- *  1. open holds what was taken since the last cycle ended; no symbol twice; shorter than max_cycle.
- *  2. If open is not empty and the level's owner is this layer, exactly open's symbols are stamped with serial.
- *  3. batch and (place, trips) refer to cycles; they are empty when a table is cleared.
+ *  1. open holds what was taken since the last cycle ended that was looked for. Its first `scanned` symbols are different, and
+ *     fewer than max_cycle.
+ *  2. batch and (place, trips) refer to cycles; they are empty when a table is cleared.
  */
 #include "profile/layer.h"
 
@@ -28,15 +23,9 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/mem.h"
-#include "profile/ahead.h"
-#include "profile/layer_private.h"
 
-enum { FETCH_FAR = 16, FETCH_NEAR = 8 }; /* cycles before their lookup */
 enum { TALLY_AHEAD = 8 }; /* repeated cycles, before they are counted */
-enum {
-	WRONG_MAX = 14, /* guesses in a block; more: the program is irregular */
-	IRREGULAR_BLOCKS = 16, /* that are not guessed then */
-};
+enum { BLOCK = 2048 }; /* new symbols that are looked at together, at least */
 
 /* Strata of irregular programs seldom come again: a small table finds as much, and stays in the caches. */
 enum { UPPER_PART = 4, UPPER_MEMORY_MIN = 1 << 16 };
@@ -44,6 +33,45 @@ enum { UPPER_PART = 4, UPPER_MEMORY_MIN = 1 << 16 };
 DEFINE_AUTO(struct layer_space, layer_space_destroy)
 
 static void levels_clear(struct layer_space *space, unsigned from, bool symbols_too);
+static void layer_drain(struct layer *layer);
+
+/* The symbol of a repeated cycle if its header has it; otherwise REPEATS_FULL. Without branches: trips are hard to predict. */
+static inline uint32_t symbol_kept(const uint32_t *header, uint64_t trips)
+{
+	bool few = trips <= CYCLES_FEW_TRIPS;
+	uint32_t kept = header[few ? CYCLES_FEW + trips - 1 : CYCLES_LAST_SYMBOL];
+	bool right = few | (header[CYCLES_LAST_TRIPS] == trips);
+
+	return (kept & -(uint32_t)right) - 1;
+}
+
+/* The header was looked at just before: it is in the nearest cache. */
+static inline void repeat_add(struct layer *layer)
+{
+	const uint32_t *header = &layer->level->cycles.words.items[layer->place];
+	uint32_t symbol = symbol_kept(header, layer->trips);
+	size_t at = layer->pending++;
+
+	layer->batch[at].trips = layer->trips;
+	layer->batch[at].place = layer->place;
+	layer->symbols[at] = symbol;
+	layer->unknown[layer->unknown_count] = (uint16_t)at;
+	layer->unknown_count += symbol == REPEATS_FULL;
+	if (layer->pending == LAYER_BATCH)
+		layer_drain(layer);
+}
+
+static inline void cycle_found(struct layer *layer, uint32_t place, uint64_t trips)
+{
+	if (place == layer->place) {
+		layer->trips += trips;
+		return;
+	}
+	if (layer->place)
+		repeat_add(layer);
+	layer->place = place;
+	layer->trips = trips;
+}
 
 /* Hands on the repeated cycle that may still be going on, and all before it. */
 static void repeat_end(struct layer *layer)
@@ -55,217 +83,124 @@ static void repeat_end(struct layer *layer)
 	layer_drain(layer);
 }
 
-/* Runs have weights of their own, other symbols bring theirs. */
-static uint64_t symbols_weight(const struct layer *layer, struct batch batch)
+/* Symbols of level 0 are runs. */
+static uint64_t symbols_weight(const struct layer_space *space, const uint32_t *symbols,
+			       size_t count)
 {
-	const struct layer_space *space = layer->space;
 	uint64_t weight = 0;
 
-	for (size_t i = 0; batch.weights && i < batch.count; i++)
-		weight += batch.weights[i];
-	for (size_t i = 0; !batch.weights && i < batch.count; i++)
-		if (batch.symbols[i] < space->weights_count)
-			weight += space->weights[batch.symbols[i]];
+	for (size_t i = 0; i < count; i++)
+		if (symbols[i] < space->weights_count)
+			weight += space->weights[symbols[i]];
 	return weight;
 }
 
 /* A cycle that is new. Clears tables if there is no room, unless it is made (force). */
-uint32_t layer_cycle_add(struct layer *layer, struct batch symbols, uint32_t hash, bool force)
+static uint32_t cycle_add(struct layer *layer, const uint32_t *symbols, size_t length,
+			  uint32_t hash, bool force)
 {
 	struct cycles *cycles = &layer->level->cycles;
-	uint32_t place = cycles_add(cycles, symbols.symbols, symbols.count, hash, force);
+	uint32_t place = cycles_add(cycles, symbols, length, hash, force);
 
 	if (!place) {
 		levels_clear(layer->space, layer->depth, false);
-		place = cycles_add(cycles, symbols.symbols, symbols.count, hash, true);
+		place = cycles_add(cycles, symbols, length, hash, true);
 	}
-	cycles_at(cycles, cycles_last(cycles))->weight = symbols_weight(layer, symbols);
-	cycles->words.items[place + CYCLES_HEADER + symbols.count] = symbols.symbols[0];
+	if (!layer->depth && !layer->space->options.upper)
+		cycles_at(cycles, cycles_last(cycles))->weight =
+			symbols_weight(layer->space, symbols, length);
 	return place;
 }
 
-/* The place of a cycle that has ended. */
-uint32_t layer_cycle_intern(struct layer *layer, struct batch symbols, uint32_t hash, bool force)
+static void open_append(struct layer *layer, const uint32_t *symbols, size_t count)
 {
-	uint32_t place = cycles_find(&layer->level->cycles, symbols.symbols, symbols.count, hash);
-
-	return place ? place : layer_cycle_add(layer, symbols, hash, force);
+	array_reserve(&layer->open, layer->open.count + count + CYCLES_SLACK);
+	memcpy(layer->open.items + layer->open.count, symbols, count * sizeof(*symbols));
+	layer->open.count += count;
 }
 
-static void stamps_reserve(struct layer_level *level, uint32_t symbol)
+static void open_drop(struct layer *layer, size_t count)
 {
-	size_t count = level->stamps_count * 2;
+	size_t left = layer->open.count - count;
 
-	if (count <= symbol)
-		count = (size_t)symbol + 1;
-	level->stamps = mem_realloc(level->stamps, count, sizeof(*level->stamps));
-	memset(level->stamps + level->stamps_count, 0,
-	       (count - level->stamps_count) * sizeof(*level->stamps));
-	level->stamps_count = count;
+	memmove(layer->open.items, layer->open.items + count, left * sizeof(*layer->open.items));
+	layer->open.count = layer->scanned = left;
 }
 
-/* A serial number that no stamp has. */
-void layer_serial_next(struct layer_level *level)
-{
-	if (++level->serial)
-		return;
-	memset(level->stamps, 0, level->stamps_count * sizeof(*level->stamps));
-	level->serial = 1;
-}
-
-/* Stamps symbols until one is stamped already, or until max; returns how many. */
-size_t layer_stamp(struct layer_level *level, const uint32_t *symbols, size_t max)
-{
-	for (size_t i = 0; i < max; i++) {
-		if (symbols[i] >= level->stamps_count)
-			stamps_reserve(level, symbols[i]);
-		if (level->stamps[symbols[i]] == level->serial)
-			return i;
-		level->stamps[symbols[i]] = level->serial;
-	}
-	return max;
-}
-
-void layer_stamps_take(struct layer *layer)
-{
-	struct layer_level *level = layer->level;
-
-	if (layer->open.count && level->owner == layer)
-		return;
-	layer_serial_next(level);
-	level->owner = layer;
-	layer_stamp(level, layer->open.items, layer->open.count);
-}
-
-void layer_open_append(struct layer *layer, struct batch batch)
-{
-	size_t had = layer->open.count;
-
-	if (!batch.count)
-		return;
-	array_reserve(&layer->open, had + batch.count);
-	memcpy(layer->open.items + had, batch.symbols, batch.count * sizeof(*batch.symbols));
-	layer->open.count += batch.count;
-	if (!batch.weights)
-		return;
-	array_reserve(&layer->open_weights, had + batch.count);
-	memcpy(layer->open_weights.items + had, batch.weights,
-	       batch.count * sizeof(*batch.weights));
-}
-
-/* The cycle that was open has ended, or is ended. */
-static void open_end(struct layer *layer, bool force)
-{
-	struct batch open = { layer->open.items, layer->open_weights.items, layer->open.count };
-	uint32_t place =
-		layer_cycle_intern(layer, open, cycles_hash(open.symbols, open.count), force);
-
-	layer->open.count = 0;
-	cycle_found(layer, place, 1);
-}
-
-/* Takes what belongs to the open cycle; returns how many symbols. */
-static size_t open_continue(struct layer *layer, struct batch batch)
-{
-	size_t room = layer->level->max_cycle - layer->open.count, taken;
-
-	layer_stamps_take(layer);
-	taken = layer_stamp(layer->level, batch.symbols, batch.count < room ? batch.count : room);
-	layer_open_append(layer, batch_part(batch, 0, taken));
-	if (taken < batch.count || taken == room)
-		open_end(layer, false);
-	return taken;
-}
-
-static size_t long_length(void *context, const uint32_t *symbols, size_t count)
-{
-	struct layer_level *level = context;
-
-	layer_serial_next(level);
-	level->owner = NULL;
-	return layer_stamp(level, symbols, count < level->max_cycle ? count : level->max_cycle);
-}
-
-static uint32_t found_look_up(struct layer *layer, struct batch cycle, uint32_t hash)
+/* The place of a cycle; 0: it is new. CYCLES_SLACK symbols behind it can be read. */
+static uint32_t cycle_find(struct layer *layer, const uint32_t *symbols, size_t length,
+			   uint32_t hash)
 {
 	struct cycles *cycles = &layer->level->cycles;
-	uint32_t place = cycle.count < AHEAD_WINDOW
-				 ? cycles_find_short(cycles, cycle.symbols, cycle.count, hash)
-				 : cycles_find(cycles, cycle.symbols, cycle.count, hash);
 
-	return place ? place : layer_cycle_add(layer, cycle, hash, false);
+	return length <= CYCLES_SHORT ? cycles_find_short(cycles, symbols, length, hash)
+				      : cycles_find(cycles, symbols, length, hash);
 }
 
-static void founds_hand_on(struct layer *layer, struct batch batch, const struct ahead *founds)
+/* For a cycle that is not where its hash leads to at first. */
+static uint32_t cycle_intern(struct layer *layer, const struct scan_cycle *found)
 {
-	const struct cycles *cycles = &layer->level->cycles;
+	const uint32_t *symbols = layer->open.items + found->first;
+	uint32_t place = cycle_find(layer, symbols, found->length, found->hash);
 
-	for (size_t i = 0; i < founds->count && i < FETCH_FAR; i++)
-		cycles_fetch(cycles, founds->cycles[i].hash);
-	for (size_t i = 0; i < founds->count; i++) {
-		const struct ahead_cycle *found = &founds->cycles[i];
-		uint32_t place;
+	return place ? place : cycle_add(layer, symbols, found->length, found->hash, false);
+}
 
-		if (i + FETCH_FAR < founds->count)
-			cycles_fetch(cycles, found[FETCH_FAR].hash);
-		if (i + FETCH_NEAR < founds->count)
-			cycles_fetch_words(cycles, found[FETCH_NEAR].hash);
-		place = found_look_up(layer, batch_part(batch, found->first, found->length),
-				      found->hash);
+/* Where the hashes of cycles lead to at first. What has to be looked at there is fetched. */
+static void places_guess(const struct cycles *cycles, const struct scan *scan, uint32_t *ret)
+{
+	for (size_t i = 0; i < scan->count; i++)
+		cycles_fetch(cycles, scan->cycles[i].hash);
+	for (size_t i = 0; i < scan->count; i++) {
+		ret[i] = cycles_first(cycles, scan->cycles[i].hash);
+		__builtin_prefetch(&cycles->words.items[ret[i]]);
+		__builtin_prefetch(&cycles->words.items[ret[i] + 16]);
+	}
+}
+
+static void cycles_hand_on(struct layer *layer, struct scan *scan)
+{
+	struct layer_level *level = layer->level;
+	uint64_t clearings = level->clearings;
+
+	places_guess(&level->cycles, scan, scan->guesses);
+	for (size_t i = 0; i < scan->count; i++) {
+		const struct scan_cycle *found = &scan->cycles[i];
+		uint32_t place = scan->guesses[i];
+
+		if (!cycles_is(&level->cycles, place, layer->open.items + found->first,
+			       found->length) ||
+		    clearings != level->clearings)
+			place = cycle_intern(layer, found);
 		cycle_found(layer, place, found->trips);
 	}
 }
 
-/* Without guesses. Returns how many symbols were taken. */
-static size_t cycles_compare(struct layer *layer, struct batch batch)
-{
-	const struct ahead_long longer = { long_length, layer->level };
-	struct ahead founds;
-	size_t taken = ahead_find(batch.symbols, batch.count, &longer, &founds);
-
-	if (taken)
-		founds_hand_on(layer, batch, &founds);
-	return taken;
-}
-
-/* Nothing is open. Now and then it is tried whether guesses are right again. */
-static size_t cycles_take(struct layer *layer, struct batch batch)
+void layer_settle(struct layer *layer)
 {
 	struct layer_level *level = layer->level;
-	size_t taken = 0, wrong = 0;
+	size_t taken;
 
-	if (level->irregular && level->max_cycle > AHEAD_WINDOW) {
-		level->irregular--;
-		taken = cycles_compare(layer, batch);
-	}
-	if (taken)
-		return taken;
-	taken = layer_guess_take(layer, batch, &wrong);
-	if (wrong > WRONG_MAX)
-		level->irregular = IRREGULAR_BLOCKS;
-	return taken;
-}
-
-static void batch_push(struct layer *layer, struct batch batch)
-{
-	layer->counts.symbols += batch.count;
-	while (batch.count) {
-		size_t taken = layer->open.count ? open_continue(layer, batch)
-						 : cycles_take(layer, batch);
-
-		batch = batch_part(batch, taken, batch.count - taken);
-	}
+	if (layer->open.count == layer->scanned)
+		return;
+	taken = scan_find(&level->scan, layer->open.items, layer->open.count, level->max_cycle);
+	cycles_hand_on(layer, &level->scan);
+	open_drop(layer, taken);
 }
 
 void layer_push(struct layer *layer, const uint32_t *symbols, size_t count)
 {
-	batch_push(layer, (struct batch){ .symbols = symbols, .count = count });
-}
+	layer->counts.symbols += count;
+	while (count) {
+		size_t wanted = layer->scanned + (layer->scanned > BLOCK ? layer->scanned : BLOCK);
+		size_t room = wanted - layer->open.count, part = count < room ? count : room;
 
-void layer_push_weighted(struct layer *layer, const uint32_t *symbols, const uint64_t *weights,
-			 size_t count)
-{
-	batch_push(layer, (struct batch){ symbols, weights, count });
+		open_append(layer, symbols, part);
+		symbols += part;
+		count -= part;
+		if (layer->open.count == wanted)
+			layer_settle(layer);
+	}
 }
 
 static void symbol_keep(uint32_t *header, uint64_t trips, uint32_t symbol)
@@ -274,41 +209,35 @@ static void symbol_keep(uint32_t *header, uint64_t trips, uint32_t symbol)
 		header[CYCLES_FEW + trips - 1] = symbol + 1;
 	} else if (trips <= UINT32_MAX) {
 		header[CYCLES_LAST_TRIPS] = (uint32_t)trips;
-		header[CYCLES_LAST_SYMBOL] = symbol;
+		header[CYCLES_LAST_SYMBOL] = symbol + 1;
 	}
 }
 
-/* The symbols of repeated cycles, up to one that there is no room for; returns how many. Lookups are fetched ahead. */
-static size_t symbols_find(struct layer_level *level, const struct layer_repeat *repeats,
-			   size_t count, uint32_t *ret)
+/* The symbols of the batch, up to one that there is no room for; returns how many. Lookups are fetched ahead. */
+static size_t symbols_find(struct layer *layer, size_t count)
 {
+	struct layer_level *level = layer->level;
 	uint32_t *words = level->cycles.words.items;
 	uint32_t hashes[LAYER_BATCH];
-	uint16_t unknown[LAYER_BATCH];
-	size_t unknown_count = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		const struct layer_repeat *repeat = &repeats[i];
+	for (size_t i = 0; i < layer->unknown_count; i++) {
+		const struct layer_repeat *repeat = &layer->batch[layer->unknown[i]];
 
-		ret[i] = repeat->symbol;
-		if (ret[i] != REPEATS_FULL)
-			continue;
-		hashes[unknown_count] =
-			repeats_hash(words[repeat->place + CYCLES_SLOT], repeat->trips);
-		repeats_fetch(&level->repeats, hashes[unknown_count]);
-		unknown[unknown_count++] = (uint16_t)i;
+		hashes[i] = repeats_hash(words[repeat->place + CYCLES_SLOT], repeat->trips);
+		repeats_fetch(&level->repeats, hashes[i]);
 	}
-	for (size_t i = 0; i < unknown_count; i++)
+	for (size_t i = 0; i < layer->unknown_count; i++)
 		repeats_fetch_item(&level->repeats, hashes[i]);
-	for (size_t i = 0; i < unknown_count; i++) {
-		const struct layer_repeat *repeat = &repeats[unknown[i]];
+	for (size_t i = 0; i < layer->unknown_count; i++) {
+		uint32_t at = layer->unknown[i];
+		const struct layer_repeat *repeat = &layer->batch[at];
 		uint32_t *header = &words[repeat->place];
 		uint32_t symbol =
 			repeats_intern(&level->repeats, header[CYCLES_SLOT], repeat->trips);
 
 		if (symbol == REPEATS_FULL)
-			return unknown[i];
-		ret[unknown[i]] = symbol;
+			return at;
+		layer->symbols[at] = symbol;
 		symbol_keep(header, repeat->trips, symbol);
 	}
 	return count;
@@ -324,22 +253,20 @@ static void repeats_forget(struct layer_space *space, struct layer_level *level)
 		       (CYCLES_HEADER - CYCLES_FEW) * sizeof(uint32_t));
 }
 
-/* Returns what they weigh together. */
-static inline __attribute__((always_inline)) uint64_t
-cycle_tally(struct layer *layer, uint32_t slot, uint64_t trips, uint32_t times)
+static inline __attribute__((always_inline)) void cycle_tally(struct layer *layer, uint32_t slot,
+							      uint64_t trips, uint32_t times)
 {
 	struct cycles *cycles = &layer->level->cycles;
 	const struct cycle *cycle = cycles_at(cycles, slot);
-	uint64_t all = trips * times, weight = all * cycle->weight;
+	uint64_t all = trips * times;
 
 	layer->counts.cycles += all;
 	layer->counts.length += all * cycle->length;
-	layer->counts.weight += weight;
+	layer->counts.weight += all * cycle->weight;
 	if (cycle->length == layer->level->max_cycle)
 		layer->counts.cut += all;
 	layer->counts.repeats += times;
 	cycles_count(cycles, slot, trips, times);
-	return weight;
 }
 
 void layer_count(struct layer *layer, uint32_t slot, uint64_t trips, uint32_t times)
@@ -347,9 +274,7 @@ void layer_count(struct layer *layer, uint32_t slot, uint64_t trips, uint32_t ti
 	cycle_tally(layer, slot, trips, times);
 }
 
-/* Adds to counts; sets each one's weight. */
-static void repeats_tally(struct layer *layer, const struct layer_repeat *repeats, size_t count,
-			  uint64_t *ret)
+static void repeats_tally(struct layer *layer, const struct layer_repeat *repeats, size_t count)
 {
 	const uint32_t *words = layer->level->cycles.words.items;
 
@@ -359,65 +284,70 @@ static void repeats_tally(struct layer *layer, const struct layer_repeat *repeat
 				cycles_at(&layer->level->cycles,
 					  words[repeats[i + TALLY_AHEAD].place + CYCLES_SLOT]),
 				1);
-		ret[i] = cycle_tally(layer, words[repeats[i].place + CYCLES_SLOT], repeats[i].trips,
-				     1);
+		cycle_tally(layer, words[repeats[i].place + CYCLES_SLOT], repeats[i].trips, 1);
 	}
 }
 
-static void symbols_hand_on(struct layer *layer, const struct layer_repeat *repeats,
-			    const uint32_t *symbols, size_t count)
+/* A part of the batch, whose symbols are known. */
+static void symbols_hand_on(struct layer *layer, size_t from, size_t to)
 {
-	uint64_t weights[LAYER_BATCH];
-
 	if (layer->depth || !layer->space->options.uncounted)
-		repeats_tally(layer, repeats, count, weights);
+		repeats_tally(layer, layer->batch + from, to - from);
 	if (layer->next)
-		batch_push(layer->next, (struct batch){ symbols, weights, count });
-	if (layer->sink && count)
-		layer->sink(layer->sink_context, symbols, count);
+		layer_push(layer->next, layer->symbols + from, to - from);
+	if (layer->sink && to > from)
+		layer->sink(layer->sink_context, layer->symbols + from, to - from);
 }
 
-static void layer_hand_on(struct layer *layer, struct layer_repeat *repeats, size_t count)
+static void layer_hand_on(struct layer *layer, size_t count)
 {
-	uint32_t symbols[LAYER_BATCH];
+	size_t from = 0, to;
 
-	while (count) {
-		size_t found = symbols_find(layer->level, repeats, count, symbols);
-
-		symbols_hand_on(layer, repeats, symbols, found);
-		repeats += found;
-		count -= found;
-		if (!count)
-			break;
+	while ((to = symbols_find(layer, count)) < count) {
+		symbols_hand_on(layer, from, to);
 		levels_clear(layer->space, layer->depth + 1, true);
 		repeats_forget(layer->space, layer->level);
-		for (size_t i = 0; i < count; i++)
-			repeats[i].symbol = REPEATS_FULL;
+		layer->unknown_count = 0;
+		for (from = to; to < count; to++)
+			layer->unknown[layer->unknown_count++] = (uint16_t)to;
 	}
+	symbols_hand_on(layer, from, to);
 }
 
-void layer_drain(struct layer *layer)
+static void layer_drain(struct layer *layer)
 {
-	uint64_t weights[LAYER_BATCH];
 	size_t count = layer->pending;
 
 	layer->pending = 0;
 	if (layer->next || layer->sink)
-		layer_hand_on(layer, layer->batch, count);
+		layer_hand_on(layer, count);
 	else
-		repeats_tally(layer, layer->batch, count, weights);
+		repeats_tally(layer, layer->batch, count);
+	layer->unknown_count = 0;
 }
 
-static void open_break(struct layer *layer, bool force)
+/* The cycle that is open ends here. */
+static void open_end(struct layer *layer, bool force)
 {
-	if (layer->open.count)
-		open_end(layer, force);
+	uint32_t hash, place, *symbols = layer->open.items;
+	size_t length;
+
+	layer_settle(layer);
+	length = layer->open.count;
+	if (!length)
+		return;
+	hash = cycles_hash(symbols, length);
+	place = cycle_find(layer, symbols, length, hash);
+	if (!place)
+		place = cycle_add(layer, symbols, length, hash, force);
+	open_drop(layer, length);
+	cycle_found(layer, place, 1);
 }
 
 void layer_finish(struct layer *layer)
 {
 	for (; layer; layer = layer->next) {
-		open_break(layer, false);
+		open_end(layer, false);
 		repeat_end(layer);
 	}
 }
@@ -425,8 +355,9 @@ void layer_finish(struct layer *layer)
 void layer_break(struct layer *layer)
 {
 	for (; layer; layer = layer->next) {
+		layer_settle(layer);
 		layer->counts.broken += layer->open.count > 0;
-		open_break(layer, false);
+		open_end(layer, false);
 		repeat_end(layer);
 	}
 }
@@ -445,7 +376,6 @@ static void level_forget(struct layer_space *space, unsigned depth)
 	level->base += last;
 	cycles_clear(&level->cycles);
 	repeats_clear(&level->repeats);
-	layer_guesses_clear(level);
 }
 
 /* Forgets all levels from one on; symbols_too: also the meaning of the symbols that come into the first. */
@@ -454,8 +384,9 @@ static void levels_clear(struct layer_space *space, unsigned from, bool symbols_
 	for (unsigned depth = from; depth < space->level_count; depth++)
 		for (struct layer *layer = space->layers[depth]; layer; layer = layer->sibling) {
 			if (depth > from || symbols_too) {
+				layer_settle(layer);
 				layer->counts.broken += layer->open.count > 0;
-				open_break(layer, true);
+				open_end(layer, true);
 			}
 			repeat_end(layer);
 		}
@@ -509,8 +440,6 @@ static int level_init(struct layer_level *level, const struct layer_space_option
 		return err;
 	repeats_init(&level->repeats, cycles.memory / 2);
 	level->max_cycle = options->max_cycle;
-	level->guesses = mem_alloc(sizeof(*level->guesses) << LAYER_GUESS_BITS);
-	layer_guesses_clear(level);
 	return 0;
 }
 
@@ -549,8 +478,7 @@ void layer_space_destroy(struct layer_space *space)
 		assert(!space->layers[i]);
 		cycles_deinit(&space->levels[i].cycles);
 		repeats_deinit(&space->levels[i].repeats);
-		free(space->levels[i].stamps);
-		free(space->levels[i].guesses);
+		scan_deinit(&space->levels[i].scan);
 	}
 	free(space);
 }
@@ -580,8 +508,6 @@ static void layer_unlink(struct layer *layer)
 	while (*link != layer)
 		link = &(*link)->sibling;
 	*link = layer->sibling;
-	if (layer->level->owner == layer)
-		layer->level->owner = NULL;
 }
 
 void layer_destroy(struct layer *layer)
@@ -591,7 +517,6 @@ void layer_destroy(struct layer *layer)
 
 		layer_unlink(layer);
 		array_deinit(&layer->open);
-		array_deinit(&layer->open_weights);
 		free(layer);
 		layer = next;
 	}
@@ -605,8 +530,7 @@ size_t layer_space_memory(const struct layer_space *space)
 		const struct layer_level *level = &space->levels[i];
 
 		bytes += cycles_memory(&level->cycles) + repeats_memory(&level->repeats) +
-			 level->stamps_count * sizeof(*level->stamps) +
-			 (sizeof(*level->guesses) << LAYER_GUESS_BITS);
+			 scan_memory(&level->scan);
 	}
 	return bytes;
 }

@@ -36,6 +36,7 @@
 
 #include "profile/cycles.h"
 #include "profile/repeats.h"
+#include "profile/scan.h"
 
 enum {
 	LAYER_LEVELS_MAX = 16,
@@ -47,24 +48,16 @@ enum {
 
 struct layer;
 
-/* What was found the last time the same symbols lay ahead. */
-struct layer_guess {
-	uint32_t place; /* of the cycle's header in words */
-	uint32_t length; /* UINT32_MAX: nothing yet */
-};
-
 /* A repeated cycle on its way to the level above. */
 struct layer_repeat {
 	uint64_t trips;
 	uint32_t place; /* of the cycle's header in words */
-	uint32_t symbol; /* for the level above; REPEATS_FULL: not known yet */
 };
 
 struct layer_space_options {
 	unsigned levels; /* 0: LAYER_LEVELS */
 	uint32_t max_cycle; /* symbols of a cycle at most; 0: LAYER_MAX_CYCLE */
-	/* Symbols are repeated cycles of another space, and come with their weights (layer_push_weighted()). */
-	bool upper;
+	bool upper; /* symbols are repeated cycles of another space */
 	bool uncounted; /* who takes what the lowest level hands on will count it (layer_count()) */
 	/*
 	 * Of each level; memory is that of level 0, the others share a quarter as much, and so do all levels of a space that is upper;
@@ -87,13 +80,7 @@ struct layer_level {
 	struct repeats repeats; /* of its cycles: the symbols of the level above */
 	uint64_t base; /* number of slot 0: the cycles of earlier clearings */
 	uint32_t max_cycle;
-	/* stamps[symbol] == serial: the open cycle of `owner` holds the symbol. */
-	uint32_t *stamps;
-	size_t stamps_count;
-	uint32_t serial;
-	struct layer *owner;
-	struct layer_guess *guesses; /* by what lies ahead */
-	unsigned irregular; /* so many blocks are not guessed */
+	struct scan scan;
 	uint64_t evicted; /* cycles forgotten because memory was full */
 	uint64_t clearings;
 };
@@ -104,10 +91,9 @@ struct layer_counts {
 	uint64_t cycles; /* complete, each trip counts */
 	uint64_t repeats; /* handed on */
 	uint64_t length; /* symbols in those cycles */
-	uint64_t weight; /* of the repeats handed on; instructions if runs' weights are */
+	uint64_t weight; /* of the repeats handed on; level 0 only; instructions if runs' weights are */
 	uint64_t cut; /* cycles that ended because they reached the greatest length */
 	uint64_t broken; /* open cycles that a clearing ended */
-	uint64_t guessed; /* cycles that a guess found */
 };
 
 struct layer {
@@ -115,11 +101,13 @@ struct layer {
 	struct layer_level *level;
 	struct layer *next; /* the level above; NULL: the last */
 	unsigned depth; /* 0: runs come in */
-	ARRAY(uint32_t) open; /* symbols of the cycle that has not ended */
-	ARRAY(uint64_t) open_weights; /* of the same, if they are not runs */
+	ARRAY(uint32_t)
+	open; /* symbols that are not in a complete cycle yet, as far as was looked */
+	size_t scanned; /* of them were looked at: the cycle that has not ended */
 	uint32_t place; /* of the header of the last complete cycle; 0: none */
 	uint64_t trips; /* of it, in a row */
 	size_t pending; /* repeats in batch */
+	size_t unknown_count;
 	struct layer_counts counts;
 	/*
 	 * Gets what the layer hands on, after the layer above has had it: symbols, of which level->repeats tells what they
@@ -129,6 +117,8 @@ struct layer {
 	void *sink_context;
 	struct layer *sibling; /* of another thread, at the same level */
 	struct layer_repeat batch[LAYER_BATCH];
+	uint32_t symbols[LAYER_BATCH]; /* of the same, for the level above */
+	uint16_t unknown[LAYER_BATCH]; /* those of the batch that have no symbol yet */
 };
 
 struct layer_space {
@@ -149,8 +139,8 @@ void layer_destroy(struct layer *layer);
 
 /* Symbols must be below 2^31. They are not kept. */
 void layer_push(struct layer *layer, const uint32_t *symbols, size_t count);
-void layer_push_weighted(struct layer *layer, const uint32_t *symbols, const uint64_t *weights,
-			 size_t count);
+/* Looks at all that came in: `open` is the cycle that has not ended then. Of this layer alone. */
+void layer_settle(struct layer *layer);
 /* Hands on all that is pending, at all levels; cycles that had not ended count as they are. The layers begin anew. */
 void layer_finish(struct layer *layer);
 
@@ -158,9 +148,9 @@ void layer_finish(struct layer *layer);
 void layer_break(struct layer *layer);
 /* A cycle was handed on so many times, each time for so many trips. */
 void layer_count(struct layer *layer, uint32_t slot, uint64_t trips, uint32_t times);
-/* Cycles that have ended, handed on or not; each trip counts. */
+/* Cycles that have ended, handed on or not; each trip counts. After layer_settle(). */
 uint64_t layer_ended(const struct layer *layer);
-/* How much a run counts, by its number; kept by the caller. What lies beyond counts 0. */
+/* How much a run counts, by its number; kept by the caller. What lies beyond counts 0. Of cycles above paths nobody keeps it. */
 void layer_weights_set(struct layer_space *space, const uint32_t *weights, size_t count);
 /* Calls `retired` for everything, and forgets it. Every layer must be finished. */
 void layer_space_retire(struct layer_space *space);

@@ -376,6 +376,7 @@ static void test_long_repeat(void **state)
 	program_init(&program, 0);
 	for (uint32_t i = 0; i < 4; i++)
 		emit(&program, 1 + i % 3);
+	layer_settle(program.layer);
 	slot = cycles_last(&program.space->levels[0].cycles);
 	phases_add(program.phases, slot, trips);
 	phases_finish(program.phases);
@@ -404,6 +405,7 @@ static void test_path_heat(void **state)
 	program_init(&program, 0);
 	for (uint32_t i = 0; i < 5; i++)
 		emit(&program, 1 + i % 4);
+	layer_settle(program.layer);
 	phases_path_heat(program.code, cycles_last(&program.space->levels[0].cycles), &heat);
 	assert_int_equal(heat.of[HEAT_INSTRUCTIONS], 4 * EACH);
 	assert_int_equal(heat.of[HEAT_BRANCHES], 2);

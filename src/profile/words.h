@@ -39,17 +39,3 @@ static inline bool words_same_short(const uint32_t *a, const uint32_t *b, size_t
 							     _mm_packs_epi32(equal[2], equal[3]))) &
 		((1u << count) - 1));
 }
-
-static inline bool words_hold(const uint32_t *words, size_t count, uint32_t word)
-{
-	__m128i wanted = _mm_set1_epi32((int)word);
-	size_t i = 0;
-
-	for (; i + 4 <= count; i += 4)
-		if (_mm_movemask_epi8(_mm_cmpeq_epi32(words_four(words + i), wanted)))
-			return true;
-	for (; i < count; i++)
-		if (words[i] == word)
-			return true;
-	return false;
-}
