@@ -213,32 +213,52 @@ static void symbol_keep(uint32_t *header, uint64_t trips, uint32_t symbol)
 	}
 }
 
-/* The symbols of the batch, up to one that there is no room for; returns how many. Lookups are fetched ahead. */
-static size_t symbols_find(struct layer *layer, size_t count)
+/* What looking up the symbols of the batch needs of memory. */
+static void symbols_fetch(const struct layer *layer)
 {
-	struct layer_level *level = layer->level;
-	uint32_t *words = level->cycles.words.items;
+	const struct repeats *repeats = &layer->level->repeats;
+	const uint32_t *words = layer->level->cycles.words.items;
 	uint32_t hashes[LAYER_BATCH];
+	size_t count = 0;
 
 	for (size_t i = 0; i < layer->unknown_count; i++) {
 		const struct layer_repeat *repeat = &layer->batch[layer->unknown[i]];
 
-		hashes[i] = repeats_hash(words[repeat->place + CYCLES_SLOT], repeat->trips);
-		repeats_fetch(&level->repeats, hashes[i]);
+		hashes[count] = repeats_hash(words[repeat->place + CYCLES_SLOT], repeat->trips);
+		repeats_fetch(repeats, hashes[count]);
+		count += repeat->trips > CYCLES_FEW_TRIPS;
 	}
-	for (size_t i = 0; i < layer->unknown_count; i++)
-		repeats_fetch_item(&level->repeats, hashes[i]);
+	for (size_t i = 0; i < count; i++)
+		repeats_fetch_item(repeats, hashes[i]);
+}
+
+/* What is not in the header is new if it is of few trips. */
+static uint32_t symbol_find(struct layer_level *level, const struct layer_repeat *repeat)
+{
+	uint32_t *header = &level->cycles.words.items[repeat->place];
+	uint32_t symbol = symbol_kept(header, repeat->trips);
+
+	if (symbol != REPEATS_FULL)
+		return symbol;
+	symbol = repeat->trips <= CYCLES_FEW_TRIPS
+			 ? repeats_add(&level->repeats, header[CYCLES_SLOT], repeat->trips)
+			 : repeats_intern(&level->repeats, header[CYCLES_SLOT], repeat->trips);
+	if (symbol != REPEATS_FULL)
+		symbol_keep(header, repeat->trips, symbol);
+	return symbol;
+}
+
+/* The symbols of the batch, up to one that there is no room for; returns how many. */
+static size_t symbols_find(struct layer *layer, size_t count)
+{
+	symbols_fetch(layer);
 	for (size_t i = 0; i < layer->unknown_count; i++) {
 		uint32_t at = layer->unknown[i];
-		const struct layer_repeat *repeat = &layer->batch[at];
-		uint32_t *header = &words[repeat->place];
-		uint32_t symbol =
-			repeats_intern(&level->repeats, header[CYCLES_SLOT], repeat->trips);
+		uint32_t symbol = symbol_find(layer->level, &layer->batch[at]);
 
 		if (symbol == REPEATS_FULL)
 			return at;
 		layer->symbols[at] = symbol;
-		symbol_keep(header, repeat->trips, symbol);
 	}
 	return count;
 }
@@ -438,7 +458,7 @@ static int level_init(struct layer_level *level, const struct layer_space_option
 	err = cycles_init(&level->cycles, &cycles);
 	if (err)
 		return err;
-	repeats_init(&level->repeats, cycles.memory / 2);
+	repeats_init(&level->repeats, CYCLES_FEW_TRIPS, cycles.memory / 2);
 	level->max_cycle = options->max_cycle;
 	return 0;
 }

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "profile/repeats.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
 
-enum { PLACES_FIRST = 1 << 10 };
+enum { PLACES_FIRST = 1 << 10, ITEMS_FIRST = 1 << 9 };
 
 static void places_alloc(struct repeats *repeats, size_t count)
 {
 	free(repeats->places);
 	repeats->places = mem_zalloc(count * sizeof(*repeats->places));
 	repeats->mask = count - 1;
-	array_reserve(&repeats->items, count / 2);
 }
 
-void repeats_init(struct repeats *repeats, size_t memory)
+void repeats_init(struct repeats *repeats, uint64_t few, size_t memory)
 {
-	*repeats = (struct repeats){ .memory = memory };
+	*repeats = (struct repeats){ .few = few, .memory = memory };
+	array_reserve(&repeats->items, ITEMS_FIRST);
 	places_alloc(repeats, PLACES_FIRST);
 }
 
@@ -33,13 +34,18 @@ void repeats_deinit(struct repeats *repeats)
 void repeats_clear(struct repeats *repeats)
 {
 	repeats->items.count = 0;
+	repeats->placed = 0;
 	memset(repeats->places, 0, (repeats->mask + 1) * sizeof(*repeats->places));
+}
+
+static size_t bytes_of(const struct repeats *repeats, size_t items, size_t places)
+{
+	return items * sizeof(*repeats->items.items) + places * sizeof(*repeats->places);
 }
 
 size_t repeats_memory(const struct repeats *repeats)
 {
-	return repeats->items.capacity * sizeof(*repeats->items.items) +
-	       (repeats->mask + 1) * sizeof(*repeats->places);
+	return bytes_of(repeats, repeats->items.capacity, repeats->mask + 1);
 }
 
 uint32_t repeats_hash(uint32_t slot, uint64_t trips)
@@ -81,23 +87,47 @@ static void places_grow(struct repeats *repeats)
 	for (uint32_t i = 0; i < repeats->items.count; i++) {
 		const struct repeat *item = &repeats->items.items[i];
 
-		repeats->places[place_of(repeats, item->slot, item->trips)] = i + 1;
+		if (item->trips > repeats->few)
+			repeats->places[place_of(repeats, item->slot, item->trips)] = i + 1;
 	}
+}
+
+/* For one more; false: that is more memory than is allowed. */
+static bool room_make(struct repeats *repeats, bool place)
+{
+	size_t items = repeats->items.capacity, places = repeats->mask + 1;
+
+	if (repeats->items.count == items)
+		items *= 2;
+	if (place && (repeats->placed + 1) * 2 > places)
+		places *= 2;
+	if (items == repeats->items.capacity && places == repeats->mask + 1)
+		return true;
+	if (bytes_of(repeats, items, places) > repeats->memory)
+		return false;
+	array_reserve(&repeats->items, items);
+	if (places > repeats->mask + 1)
+		places_grow(repeats);
+	return true;
+}
+
+uint32_t repeats_add(struct repeats *repeats, uint32_t slot, uint64_t trips)
+{
+	bool place = trips > repeats->few;
+
+	if (!room_make(repeats, place))
+		return REPEATS_FULL;
+	*array_push(&repeats->items) = (struct repeat){ .trips = trips, .slot = slot };
+	if (place) {
+		repeats->places[place_of(repeats, slot, trips)] = (uint32_t)repeats->items.count;
+		repeats->placed++;
+	}
+	return (uint32_t)repeats->items.count - 1;
 }
 
 uint32_t repeats_intern(struct repeats *repeats, uint32_t slot, uint64_t trips)
 {
 	size_t at = place_of(repeats, slot, trips);
 
-	if (repeats->places[at])
-		return repeats->places[at] - 1;
-	if ((repeats->items.count + 1) * 2 > repeats->mask + 1) {
-		if (repeats_memory(repeats) * 2 > repeats->memory)
-			return REPEATS_FULL;
-		places_grow(repeats);
-		at = place_of(repeats, slot, trips);
-	}
-	*array_push(&repeats->items) = (struct repeat){ .trips = trips, .slot = slot };
-	repeats->places[at] = (uint32_t)repeats->items.count;
-	return (uint32_t)repeats->items.count - 1;
+	return repeats->places[at] ? repeats->places[at] - 1 : repeats_add(repeats, slot, trips);
 }

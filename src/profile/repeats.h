@@ -19,14 +19,18 @@ struct repeat {
 
 struct repeats {
 	ARRAY(struct repeat) items; /* by symbol */
-	uint32_t *places; /* symbol + 1; 0: free; at most half in use */
+	uint64_t few; /* who uses it finds pairs of so many trips by himself */
+	uint32_t *places; /* of the others: symbol + 1; 0: free; at most half in use */
 	size_t mask;
+	size_t placed;
 	size_t memory; /* bytes of both */
 };
 
-void repeats_init(struct repeats *repeats, size_t memory);
+void repeats_init(struct repeats *repeats, uint64_t few, size_t memory);
 void repeats_deinit(struct repeats *repeats);
-/* REPEATS_FULL if it is new and there is no memory for it. */
+/* A pair that is new; REPEATS_FULL if there is no memory for it. */
+uint32_t repeats_add(struct repeats *repeats, uint32_t slot, uint64_t trips);
+/* The same if it is new; of more than few trips. */
 uint32_t repeats_intern(struct repeats *repeats, uint32_t slot, uint64_t trips);
 /* In steps, for who has several: where the pair belongs, fetched; then the repeat that is there. */
 uint32_t repeats_hash(uint32_t slot, uint64_t trips);

@@ -462,7 +462,7 @@ size_t sequence_strata(const struct sequence_repeat *repeats, size_t count, uint
 	size_t first = 0;
 	uint32_t serial = 1;
 
-	repeats_init(&table, SIZE_MAX);
+	repeats_init(&table, 0, SIZE_MAX);
 	for (size_t i = 0; i < count; i++) {
 		/* Paths of one stratum have one base: their lower halves are enough to tell them apart. */
 		uint32_t symbol =
