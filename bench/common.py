@@ -23,6 +23,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PROGRAMS = os.path.join(ROOT, "bench/programs")
 SCENE = "/usr/share/doc/povray/examples/advanced/chess2.pov"
 LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+SHARED = "/usr/share"
 ENTRY_SIZE = 64  # bytes of code at an entry point, where the dynamic linker has no .eh_frame
 
 
@@ -291,8 +292,8 @@ def frames_read(path):
                 yield *bounds, True
 
 
-FLOW_SOURCES = ("profile/flow.c profile/sequence.c profile/coder.c profile/layer.c profile/layer_guess.c profile/ahead.c "
-                "profile/ahead_wide.c profile/cycles.c profile/repeats.c "
+FLOW_SOURCES = ("profile/flow.c profile/sequence.c profile/coder.c profile/coder_wide.c profile/layer.c profile/scan.c "
+                "profile/cycles.c profile/repeats.c "
                 "profile/rowworks.c profile/cyclepack.c profile/runs.c base/mem.c base/err.c base/map.c base/log.c").split()
 
 
@@ -313,20 +314,29 @@ def workloads(bench):
             if bench.options.only in (None, name)}
 
 
-def workload_xz(bench):
-    """xz reads libraries of this machine, the same in each run, cut at 30 MB (--quick: 3 MB)."""
-    path = bench.path("libraries.bin")
+def libraries():
+    return [os.path.join(LIBRARIES, name) for name in sorted(os.listdir(LIBRARIES)) if ".so" in name]
+
+
+def shared_files():
+    """What programs share that does not depend on the machine: documentation, texts, tables, pictures."""
+    for folder, folders, names in os.walk(SHARED):
+        folders.sort()
+        yield from (os.path.join(folder, name) for name in sorted(names))
+
+
+def workload_xz(bench, files=libraries):
+    """xz reads files of this machine, the same in each run, cut at 30 MB (--quick: 3 MB)."""
+    path = bench.path(f"{files.__name__}.bin")
     left = 3_000_000 if bench.quick else 30_000_000
     if not os.path.exists(path):
         with open(path, "wb") as output:
-            for name in sorted(os.listdir(LIBRARIES)):
-                source = os.path.join(LIBRARIES, name)
-                real = os.path.isfile(source) and not os.path.islink(source)
-                if left > 0 and ".so" in name and real:
+            for source in files():
+                if left > 0 and os.path.isfile(source) and not os.path.islink(source):
                     with open(source, "rb") as stream:
                         left -= output.write(stream.read(left))
         if left > 0:
-            raise Broken(f"not enough libraries in {LIBRARIES}")
+            raise Broken(f"not enough {files.__name__.replace('_', ' ')} on this machine")
     return ["/usr/bin/xz", "-T1", "-6", "-k", "-c", path]
 
 

@@ -594,6 +594,6 @@ size_t flow_space_memory(const struct flow_space *space)
 	for (const struct flow *flow = space->flows; flow; flow = flow->next)
 		bytes += sizeof(*flow) + flow->row.capacity * sizeof(*flow->row.items) +
 			 flow->trips.capacity * sizeof(*flow->trips.items) +
-			 (1 + space->strata->level_count) * sizeof(struct layer);
+			 layer_memory(flow->paths) + layer_memory(flow->strata);
 	return bytes;
 }

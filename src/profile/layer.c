@@ -554,3 +554,12 @@ size_t layer_space_memory(const struct layer_space *space)
 	}
 	return bytes;
 }
+
+size_t layer_memory(const struct layer *layer)
+{
+	size_t bytes = 0;
+
+	for (; layer; layer = layer->next)
+		bytes += sizeof(*layer) + layer->open.capacity * sizeof(*layer->open.items);
+	return bytes;
+}

@@ -157,8 +157,9 @@ void layer_space_retire(struct layer_space *space);
 /* The same because symbols that come in mean something else from now on: open cycles are cut, and layers go on. */
 void layer_space_cut(struct layer_space *space);
 
-/* Bytes of everything but the layers themselves. */
+/* Bytes of everything but the layers themselves; of a thread's layers, the lowest of which is given. */
 size_t layer_space_memory(const struct layer_space *space);
+size_t layer_memory(const struct layer *layer);
 
 /* The repeated cycle of the level below that a symbol of a level above 0 stands for. */
 static inline const struct repeat *layer_symbol(const struct layer_space *space, unsigned level,
