@@ -14,12 +14,18 @@ bool coder_is_wide(void)
 	       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("bmi2");
 }
 
+/* For all that follows. */
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx512f,avx512vl,avx512bw,bmi,bmi2"))),        \
+			     apply_to = function)
+#else
 #pragma GCC target("avx512f,avx512vl,avx512bw,bmi,bmi2")
+#endif
 
 #include "profile/coder_model.h"
 
 /* So many words from the front on. */
-#define FRONT(words) ((words) > 0 ? (1 << (words)) - 1 : 0)
+#define FRONT(words) ((1 << ((words) > 0 ? (words) : 0)) - 1)
 
 /* By rank: which words of the contexts are replaced by those before them. */
 static const struct {
@@ -92,3 +98,7 @@ void coder_put_many_wide(struct coder *coder, const uint32_t *symbols, size_t co
 {
 	put_many(coder, symbols, count);
 }
+
+#ifdef __clang__
+#pragma clang attribute pop
+#endif
