@@ -19,7 +19,7 @@ import lib
 
 VIEWS = ["functions", "lines", "modules", "processes", "threads", "losses", "callgraph"]
 RATE = 7993
-ROOMY = ["--ring", "65536"]  # holds what a collector that has to wait for a CPU leaves behind
+ROOMY = ["--ring", "65536", "--max-stacks", "262144"]  # hold what a collector that has to wait for a CPU leaves behind
 NEAR = 0.05
 
 
