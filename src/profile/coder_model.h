@@ -91,3 +91,13 @@ static const _Alignas(32) struct coder_nibble targets[16] = {
 #undef TARGETS
 #undef TARGET
 };
+
+/* The chances of ranks under the circumstances that the contexts and the last symbol make. */
+static inline struct coder_nibble *
+nibble_of(const struct coder *coder, const struct coder_long *far, const struct coder_short *near)
+{
+	unsigned same = far->symbols[0] == near->symbols[0], few = !near->symbols[FEW];
+	unsigned class = state_classes[far->state % STATES];
+
+	return &coder->nibbles[((class * 2 + same) * 2 + few) * FOUND + coder->history];
+}

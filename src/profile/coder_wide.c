@@ -59,13 +59,10 @@ struct coder_view {
 static inline void view_take(struct coder *coder, const struct coder_long *far,
 			     const struct coder_short *near, struct coder_view *view)
 {
-	unsigned same = far->symbols[0] == near->symbols[0], few = !near->symbols[FEW];
-
 	view->longs = _mm_load_si128((const __m128i *)far);
 	view->shorts = _mm512_load_si512(near);
 	view->state = far->state % STATES;
-	view->nibble = &coder->nibbles[((state_classes[view->state] * 2 + same) * 2 + few) * FOUND +
-				       coder->history];
+	view->nibble = nibble_of(coder, far, near);
 }
 
 static inline unsigned rank_of(const struct coder_view *view, uint32_t value)
