@@ -6,23 +6,30 @@
  * short one, of the last symbol alone, twelve. A symbol is coded as its rank among these fifteen, the long context's
  * first, or as a sixteenth value if nobody named it. A rank has the chances that ranks had under the same circumstances:
  * how often the long context was right of late, whether both agree on the first, how much the short one knows, and how the
- * last symbol was found. A symbol that nobody named is either greater than all before, or is spelled out: how many bits
+ * last symbol was found. A symbol that nobody named is either one greater than all before, or is spelled out: how many bits
  * it has, the next four bits and the next four with their chances, and the rest plainly.
  * What came moves to the front of the long context; of the short one only if the long one did not know it.
  *
  * Values below sixteen have chances that move towards what came by a part of the difference. They are coded by taking
  * a part of a range: 63 bits, of which 32 are written when less than 31 are left; a carry goes into what is written.
  *
- * There are no branches but for spelling and for writing: in irregular sequences nothing could predict them. Both
- * contexts are fetched some symbols ahead. Where the processor has AVX-512, whole contexts are looked at and changed at once
- * (coder_wide.c); the bytes are the same.
+ *	symbols -> contexts -> ranks: nibbles and their values -> events_write() -> ranks.out
+ *	           those that were not named -> coder_spell() -> spelling, in the same way
+ *	                                                      -> plain bits
+ *
+ * Each step is done for many symbols before the next, and has no branch that depends on them: in irregular sequences nothing
+ * could predict it. What was written is the number of bytes of ranks, 7 bits in a byte, the lowest first; those bytes;
+ * those of spelling; and plain bits from the end on. Both contexts are fetched some symbols ahead. Where the processor has AVX-512, whole
+ * contexts are looked at and changed at once (coder_wide.c); the bytes are the same.
  *
  * Invariants
  *  1. Writing and reading change the model in the same way.
  *  2. No chance is 0: `before` grows strictly, below 32768.
  *  3. 2^31 <= range < 2^63 between two values. low < 2^63 after words were written.
  *  4. A context's symbols are different from each other, and none follows a 0, unless damaged bytes are read.
- *  5. Short contexts of symbols up to max are valid; no other is looked at.
+ *  5. Short contexts of symbols up to max are valid; no other is looked at. The one behind them is cleared again and again,
+ *     so that a symbol one greater than all before needs no branch. Where there is none behind them, there is a spare one.
+ *  6. There is room for the events of one more symbol or number.
  */
 #include "profile/coder.h"
 
@@ -69,21 +76,31 @@ static inline void nibble_learn(struct coder_nibble *nibble, unsigned value)
 	}
 }
 
+static inline void long_places(const uint32_t *symbols, size_t count, unsigned bits, uint32_t *ret)
+{
+	for (size_t i = 0; i < count; i++)
+		ret[i] = long_place(symbols + i, bits);
+}
+
 /* What is known before a symbol is. */
 struct coder_view {
 	__m128i longs, shorts[3];
 	unsigned state;
-	struct coder_nibble *nibble;
 };
 
-static inline void view_take(struct coder *coder, const struct coder_long *far,
-			     const struct coder_short *near, struct coder_view *view)
+static inline void view_take(const struct coder_long *far, const struct coder_short *near,
+			     struct coder_view *view)
 {
 	view->longs = _mm_load_si128((const __m128i *)far);
 	for (unsigned i = 0; i < 3; i++)
 		view->shorts[i] = _mm_load_si128((const __m128i *)near + i);
 	view->state = far->state % STATES;
-	view->nibble = nibble_of(coder, far, near);
+}
+
+static inline void short_clear(struct coder_short *near)
+{
+	for (unsigned i = 0; i < sizeof(*near) / sizeof(__m128i); i++)
+		_mm_store_si128((__m128i *)near + i, _mm_setzero_si128());
 }
 
 static inline unsigned rank_of(const struct coder_view *view, uint32_t value)
@@ -159,8 +176,10 @@ void coder_init(struct coder *coder, size_t symbols)
 {
 	*coder = (struct coder){};
 	coder->longs = mem_alloc_aligned(sizeof(*coder->longs) << BITS_MAX, LINE);
-	coder->shorts = mem_alloc_aligned(sizeof(*coder->shorts) << SHORT_BITS, LINE);
-	coder->nibbles = mem_alloc_aligned((NIBBLES + 2) * sizeof(*coder->nibbles), LINE);
+	coder->shorts = mem_alloc_aligned(sizeof(*coder->shorts) * (SHORTS + 1), LINE);
+	coder->nibbles = mem_alloc_aligned((NIBBLES + 2) / 2 * 2 * sizeof(*coder->nibbles), LINE);
+	coder->ranks.events = mem_alloc(BATCH * sizeof(*coder->ranks.events));
+	coder->spelling.events = mem_alloc(EVENTS * sizeof(*coder->spelling.events));
 	coder_forget(coder, symbols);
 }
 
@@ -169,75 +188,29 @@ void coder_deinit(struct coder *coder)
 	free(coder->longs);
 	free(coder->shorts);
 	free(coder->nibbles);
+	free(coder->ranks.events);
+	free(coder->spelling.events);
+	array_deinit(&coder->ranks.out);
+	array_deinit(&coder->spelling.out);
 	array_deinit(&coder->out);
+	array_deinit(&coder->plains);
 	*coder = (struct coder){};
 }
 
 size_t coder_memory(const struct coder *coder)
 {
-	return (sizeof(*coder->longs) << BITS_MAX) + (sizeof(*coder->shorts) << SHORT_BITS) +
-	       (NIBBLES + 2) * sizeof(*coder->nibbles) + coder->out.capacity;
+	return (sizeof(*coder->longs) << BITS_MAX) + sizeof(*coder->shorts) * (SHORTS + 1) +
+	       (NIBBLES + 2) * sizeof(*coder->nibbles) + (BATCH + EVENTS) * sizeof(uint16_t) +
+	       coder->ranks.out.capacity + coder->spelling.out.capacity + coder->plains.capacity +
+	       coder->out.capacity;
 }
 
-/* --- Writing and reading ------------------------------------------------------------------------------- */
-
-void coder_write(struct coder *coder)
+void coder_shorts_clear(struct coder *coder, uint32_t max, uint32_t symbol)
 {
-	coder->low = 0;
-	coder->range = INT64_MAX;
-	coder->out.count = 0;
-}
+	uint32_t first = max + 1, end = symbol < SHORTS ? symbol + 1 : SHORTS;
 
-/* A number in the range that ends with many zeros, of which the reader has enough. */
-void coder_end(struct coder *coder)
-{
-	unsigned zeros = 63 - (unsigned)__builtin_clzll(coder->range);
-	uint64_t value = (coder->low + ((uint64_t)1 << zeros) - 1) >> zeros << zeros, bytes;
-
-	bytes_reserve(coder, BYTES_SYMBOL);
-	if (value >> 63)
-		carry(coder);
-	bytes = __builtin_bswap64(value << 1);
-	memcpy(coder->out.items + coder->out.count, &bytes, sizeof(bytes));
-	coder->out.count += bytes ? sizeof(bytes) - (unsigned)__builtin_clzll(bytes) / 8 : 0;
-}
-
-void coder_read(struct coder *coder, const uint8_t *bytes, size_t size)
-{
-	coder->range = INT64_MAX;
-	coder->in = bytes;
-	coder->in_end = bytes + size;
-	coder->missing = 0;
-	coder->low = (uint64_t)word_next(coder) << 31;
-	coder->in_last = word_next(coder);
-	coder->low |= coder->in_last >> 1;
-}
-
-static int reading_check(const struct coder *coder)
-{
-	if (coder->missing > MISSING_MAX)
-		return err_set(-EBADMSG,
-			       "a compressed sequence ends too early: the profile is damaged");
-	return 0;
-}
-
-/* Numbers are coded with 1 added, so that there is a first bit. */
-void coder_put_number(struct coder *coder, unsigned kind, uint64_t value)
-{
-	assert(value < UINT64_MAX);
-	bytes_reserve(coder, BYTES_SYMBOL);
-	number_code(coder, true, kind, value + 1);
-}
-
-int coder_get_number(struct coder *coder, unsigned kind, uint64_t *ret)
-{
-	uint64_t value = number_code(coder, false, kind, 1);
-	int err = reading_check(coder);
-
-	if (err)
-		return err;
-	*ret = value - 1;
-	return 0;
+	if (first < end)
+		memset(&coder->shorts[first], 0, (end - first) * sizeof(*coder->shorts));
 }
 
 /* The context moves along recent, and back to its start at the end: cheaper than to move the symbols each time. */
@@ -251,20 +224,152 @@ static inline void recent_add(struct coder *coder, uint32_t symbol)
 	coder->recent[coder->at++] = symbol;
 }
 
-static inline uint32_t symbol_code_next(struct coder *coder, bool writing, uint32_t symbol)
-{
-	const uint32_t *end = &coder->recent[coder->at];
+/* --- Writing ------------------------------------------------------------------------------------------ */
 
-	symbol = symbol_code(coder, writing, long_of(coder, end), short_of(coder, end), symbol);
-	recent_add(coder, symbol);
-	return symbol;
+static void stream_write(struct coder_stream *stream)
+{
+	stream->low = 0;
+	stream->range = INT64_MAX;
+	stream->event_count = 0;
+	stream->out.count = 0;
+}
+
+void coder_write(struct coder *coder)
+{
+	stream_write(&coder->ranks);
+	stream_write(&coder->spelling);
+	coder->plain = 0;
+	coder->plain_bits = 0;
+	coder->plains.count = 0;
+}
+
+static inline unsigned length_of(uint64_t value)
+{
+	return value ? 64 - (unsigned)__builtin_clzll(value) : 0;
+}
+
+/* There is room for eight bytes more than are written. */
+static inline void plain_put(struct coder *coder, uint64_t value, unsigned bits)
+{
+	coder->plain |= (value & (((uint64_t)1 << bits) - 1)) << coder->plain_bits;
+	coder->plain_bits += bits;
+	memcpy(coder->plains.items + coder->plains.count, &coder->plain, sizeof(coder->plain));
+	coder->plains.count += coder->plain_bits / 8;
+	coder->plain >>= coder->plain_bits / 8 * 8;
+	coder->plain_bits %= 8;
+}
+
+/* The bits of a number behind the first, four and four. */
+static uint16_t *digits_put(struct coder *coder, uint16_t *event, unsigned nibble, unsigned length,
+			    uint64_t value)
+{
+	unsigned rest = length - 1, some = rest < 4 ? rest : 4;
+	unsigned told = length < LENGTHS_TOLD ? length : LENGTHS_TOLD - 1, first;
+
+	if (!rest)
+		return event;
+	rest -= some;
+	first = value >> rest & ((1u << some) - 1);
+	*event++ = (uint16_t)((nibble + NUMBER_FIRST + length) * 16 + first);
+	if (!rest)
+		return event;
+	some = rest < 4 ? rest : 4;
+	rest -= some;
+	*event++ = (uint16_t)((nibble + NUMBER_NEXT + told * 16 + first) * 16 +
+			      (value >> rest & ((1u << some) - 1)));
+	array_reserve(&coder->plains, coder->plains.count + 2 * sizeof(value));
+	plain_put(coder, value, rest);
+	return event;
+}
+
+/* Above 0. */
+static uint16_t *number_put(struct coder *coder, uint16_t *event, unsigned kind, uint64_t value)
+{
+	unsigned nibble = NUMBERS + NUMBER_NIBBLES * kind, length = length_of(value);
+
+	for (unsigned part = 0, left = length - 1; part < PARTS; part++, left -= PART_LAST) {
+		unsigned some = left < PART_LAST ? left : PART_LAST;
+
+		*event++ = (uint16_t)((nibble + part) * 16 + some);
+		if (some < PART_LAST)
+			break;
+	}
+	return digits_put(coder, event, nibble, length, value);
+}
+
+/* A symbol that has no class of its own. */
+static uint16_t *other_put(struct coder *coder, uint16_t *event, const struct coder_spelled *it)
+{
+	uint64_t above = (uint64_t)it->symbol - it->max, below = (uint64_t)it->max - it->symbol;
+
+	*event++ = SPELLING * 16 + CLASS_OTHER;
+	return number_put(coder, event, NUMBER_OTHER,
+			  it->symbol > it->max ? above * 2 : below * 2 + 1);
+}
+
+/* Three events without a branch, of which there are four places. */
+static uint16_t *class_put(struct coder *coder, uint16_t *event, const struct coder_spelled *it)
+{
+	bool fresh = it->symbol == it->max + 1, small = !(it->symbol >> SMALL_BITS);
+	unsigned rest = length_of(it->symbol | 1 << SMALL_BITS) - SMALL_BITS - 1;
+	unsigned mask = fresh ? 0 : 15, plain = rest > 4 ? rest - 4 : 0;
+	uint64_t class = (small ? CLASS_SMALL : rest + CLASS_SMALL + 1) & mask;
+	uint64_t first = it->symbol >> rest & mask, next = (uint64_t)it->symbol << 4 >> rest & mask;
+	uint64_t events = (SPELLING * 16 + class) | ((SPELLING_FIRST + class) * 16 + first) << 16 |
+			  ((SPELLING_NEXT + class * 16 + first) * 16 + next) << 32;
+
+	memcpy(event, &events, sizeof(events));
+	plain_put(coder, it->symbol, fresh ? 0 : plain);
+	return event + 3;
+}
+
+void coder_spell(struct coder *coder, const struct coder_spelled *spelled, size_t count)
+{
+	struct coder_stream *stream = &coder->spelling;
+	uint16_t *event = stream->events + stream->event_count;
+
+	array_reserve(&coder->plains, coder->plains.count + (count + 2) * sizeof(uint64_t));
+	for (size_t i = 0; i < count; i++) {
+		const struct coder_spelled *it = &spelled[i];
+
+		if (__builtin_expect(it->symbol > it->max + 1 || (it->symbol >> CLASS_BITS_MAX &&
+								  it->symbol <= it->max),
+				     0))
+			event = other_put(coder, event, it);
+		else
+			event = class_put(coder, event, it);
+	}
+	stream->event_count = (size_t)(event - stream->events);
+}
+
+static void events_make_room(struct coder *coder)
+{
+	if (coder->ranks.event_count == BATCH ||
+	    coder->spelling.event_count > EVENTS - SPELLED_EVENTS)
+		events_write(coder);
+}
+
+/* Numbers are coded with 1 added, so that there is a first bit. */
+void coder_put_number(struct coder *coder, unsigned kind, uint64_t value)
+{
+	struct coder_stream *stream = &coder->spelling;
+	uint16_t *event = stream->events + stream->event_count;
+
+	assert(value < UINT64_MAX && kind < CODER_KINDS);
+	event = number_put(coder, event, kind, value + 1);
+	stream->event_count = (size_t)(event - stream->events);
+	events_make_room(coder);
 }
 
 void coder_put(struct coder *coder, uint32_t symbol)
 {
+	const uint32_t *end;
+
 	assert(symbol <= CODER_SYMBOL_MAX);
-	bytes_reserve(coder, BYTES_SYMBOL);
-	symbol_code_next(coder, true, symbol);
+	recent_add(coder, symbol);
+	end = &coder->recent[coder->at];
+	batch_put(coder, end - 1, 1, end);
+	events_make_room(coder);
 }
 
 void coder_put_all(struct coder *coder, const uint32_t *symbols, size_t count)
@@ -275,14 +380,290 @@ void coder_put_all(struct coder *coder, const uint32_t *symbols, size_t count)
 		coder_put(coder, symbols[i]);
 	if (count == first)
 		return;
+	events_write(coder);
 	(coder_is_wide() ? coder_put_many_wide : put_many)(coder, symbols + first, count - first);
 	for (size_t i = count - CODER_REACH; i < count; i++)
 		recent_add(coder, symbols[i]);
 }
 
+/* A number such that it is in the range whatever follows: that may be the bytes of something else. */
+static void stream_end(struct coder_stream *stream)
+{
+	unsigned open = 62 - (unsigned)__builtin_clzll(stream->range);
+	uint64_t value = (stream->low + ((uint64_t)1 << open) - 1) >> open << open, bytes;
+
+	array_reserve(&stream->out, stream->out.count + sizeof(bytes));
+	if (value >> 63)
+		carry(stream->out.items + stream->out.count);
+	bytes = __builtin_bswap64(value << 1);
+	memcpy(stream->out.items + stream->out.count, &bytes, sizeof(bytes));
+	stream->out.count += (63 - open + 7) / 8;
+}
+
+static void out_size(struct coder *coder, size_t size)
+{
+	for (; size >= 0x80; size >>= 7)
+		*array_push(&coder->out) = (uint8_t)(size | 0x80);
+	*array_push(&coder->out) = (uint8_t)size;
+}
+
+static void out_bytes(struct coder *coder, const struct coder_stream *stream)
+{
+	array_reserve(&coder->out, coder->out.count + stream->out.count);
+	memcpy(coder->out.items + coder->out.count, stream->out.items, stream->out.count);
+	coder->out.count += stream->out.count;
+}
+
+static void out_plains(struct coder *coder)
+{
+	array_reserve(&coder->plains, coder->plains.count + 2 * sizeof(coder->plain));
+	plain_put(coder, 0, (8 - coder->plain_bits) % 8);
+	array_reserve(&coder->out, coder->out.count + coder->plains.count);
+	for (size_t i = coder->plains.count; i-- > 0;)
+		coder->out.items[coder->out.count++] = coder->plains.items[i];
+}
+
+void coder_end(struct coder *coder)
+{
+	events_write(coder);
+	stream_end(&coder->ranks);
+	stream_end(&coder->spelling);
+	coder->out.count = 0;
+	out_size(coder, coder->ranks.out.count);
+	out_bytes(coder, &coder->ranks);
+	out_bytes(coder, &coder->spelling);
+	out_plains(coder);
+}
+
+/* --- Reading ------------------------------------------------------------------------------------------ */
+
+static inline uint32_t word_next(struct coder_stream *stream)
+{
+	uint32_t word = 0;
+
+	for (unsigned i = 0; i < sizeof(word); i++) {
+		word <<= 8;
+		if (stream->in < stream->in_end)
+			word |= *stream->in++;
+		else
+			stream->beyond++;
+	}
+	return word;
+}
+
+static void stream_read(struct coder_stream *stream, const uint8_t *bytes, const uint8_t *end)
+{
+	stream->range = INT64_MAX;
+	stream->in = bytes;
+	stream->in_end = end;
+	stream->beyond = 0;
+	stream->low = (uint64_t)word_next(stream) << 31;
+	stream->in_last = word_next(stream);
+	stream->low |= stream->in_last >> 1;
+}
+
+static size_t in_size(const uint8_t **bytes, const uint8_t *end)
+{
+	size_t size = 0;
+
+	for (unsigned shift = 0; *bytes < end && shift < 56; shift += 7) {
+		uint8_t byte = *(*bytes)++;
+
+		size |= (size_t)(byte & 0x7f) << shift;
+		if (byte < 0x80)
+			break;
+	}
+	return size;
+}
+
+/* Where more bytes of ranks are said to be than there are, reading ends too early. */
+void coder_read(struct coder *coder, const uint8_t *bytes, size_t size)
+{
+	const uint8_t *end = bytes + size;
+	size_t ranks = in_size(&bytes, end);
+
+	ranks = ranks < (size_t)(end - bytes) ? ranks : (size_t)(end - bytes);
+	stream_read(&coder->ranks, bytes, bytes + ranks);
+	stream_read(&coder->spelling, bytes + ranks, end);
+	coder->plain = 0;
+	coder->plain_bits = 0;
+	coder->plain_in = end;
+}
+
+/* Nobody has taken more than there is: spelling and plain bits come from both ends of the same bytes. */
+static int reading_check(const struct coder *coder)
+{
+	const struct coder_stream *spelling = &coder->spelling;
+	size_t both = spelling->in > coder->plain_in ? (size_t)(spelling->in - coder->plain_in) : 0;
+
+	if (coder->ranks.beyond > BEYOND_MAX || spelling->beyond + both > BEYOND_MAX)
+		return err_set(-EBADMSG,
+			       "a compressed sequence ends too early: the profile is damaged");
+	return 0;
+}
+
+/* At most 56 bits. */
+static uint64_t plain_get(struct coder *coder, unsigned bits)
+{
+	uint64_t value;
+
+	for (; coder->plain_bits < bits; coder->plain_bits += 8)
+		if (coder->plain_in > coder->ranks.in_end)
+			coder->plain |= (uint64_t) * --coder->plain_in << coder->plain_bits;
+		else
+			coder->spelling.beyond++;
+	value = coder->plain & (((uint64_t)1 << bits) - 1);
+	coder->plain >>= bits;
+	coder->plain_bits -= bits;
+	return value;
+}
+
+/* The range has 63 bits, so that what is read lies across two words. */
+static inline void range_read(struct coder_stream *stream)
+{
+	uint32_t word;
+
+	if (__builtin_expect(stream->range >> 31, 1))
+		return;
+	word = word_next(stream);
+	stream->low = stream->low << 32 | (uint32_t)(stream->in_last << 31) | word >> 1;
+	stream->range <<= 32;
+	stream->in_last = word;
+}
+
+/* The last value that has not more before it. */
+static inline unsigned nibble_find(const struct coder_nibble *nibble, uint64_t place)
+{
+	__m128i at = _mm_set1_epi16(place < 1 << CHANCE_BITS ? (short)place : INT16_MAX);
+	__m128i beyond =
+		_mm_packs_epi16(_mm_cmpgt_epi16(_mm_load_si128((const __m128i *)nibble), at),
+				_mm_cmpgt_epi16(_mm_load_si128((const __m128i *)nibble + 1), at));
+
+	return (unsigned)__builtin_ctz((unsigned)_mm_movemask_epi8(beyond) | 1 << 16) - 1;
+}
+
+static inline unsigned nibble_get(struct coder_stream *stream, struct coder_nibble *nibble)
+{
+	const uint16_t *chances = (const uint16_t *)nibble;
+	uint64_t unit = stream->range >> CHANCE_BITS;
+	unsigned value = nibble_find(nibble, stream->low / unit);
+	uint32_t before = chances[value];
+
+	stream->low -= unit * before;
+	stream->range = unit * ((chances[value + 1] - before) & ((1 << CHANCE_BITS) - 1));
+	range_read(stream);
+	nibble_learn(nibble, value);
+	return value;
+}
+
+static unsigned spelling_get(struct coder *coder, unsigned nibble)
+{
+	return nibble_get(&coder->spelling, &coder->nibbles[nibble]);
+}
+
+static uint64_t digits_get(struct coder *coder, unsigned nibble, unsigned length)
+{
+	unsigned rest = length - 1, some = rest < 4 ? rest : 4;
+	unsigned told = length < LENGTHS_TOLD ? length : LENGTHS_TOLD - 1, first;
+	uint64_t value = 1;
+
+	if (!rest)
+		return value;
+	first = spelling_get(coder, nibble + NUMBER_FIRST + length) & ((1u << some) - 1);
+	value = value << some | first;
+	rest -= some;
+	if (!rest)
+		return value;
+	some = rest < 4 ? rest : 4;
+	value = value << some | (spelling_get(coder, nibble + NUMBER_NEXT + told * 16 + first) &
+				 ((1u << some) - 1));
+	rest -= some;
+	return value << rest | plain_get(coder, rest);
+}
+
+static uint64_t number_get(struct coder *coder, unsigned kind)
+{
+	unsigned nibble = NUMBERS + NUMBER_NIBBLES * kind, length = 1;
+
+	for (unsigned part = 0; part < PARTS; part++) {
+		unsigned some = spelling_get(coder, nibble + part);
+
+		length += some;
+		if (some < PART_LAST)
+			break;
+	}
+	return digits_get(coder, nibble, length < LENGTHS ? length : LENGTHS - 1);
+}
+
+int coder_get_number(struct coder *coder, unsigned kind, uint64_t *ret)
+{
+	uint64_t value = number_get(coder, kind);
+	int err = reading_check(coder);
+
+	if (err)
+		return err;
+	*ret = value - 1;
+	return 0;
+}
+
+/* Greater than CODER_SYMBOL_MAX if it cannot be one. */
+static uint32_t other_get(struct coder *coder)
+{
+	uint64_t number = number_get(coder, NUMBER_OTHER), distance = number / 2;
+
+	if (distance > (number % 2 ? coder->max : CODER_SYMBOL_MAX - coder->max))
+		return UINT32_MAX;
+	return (uint32_t)(number % 2 ? coder->max - distance : coder->max + distance);
+}
+
+static uint32_t spelled_get(struct coder *coder)
+{
+	unsigned class = spelling_get(coder, SPELLING), first, next, rest;
+	uint32_t symbol;
+
+	if (class == CLASS_OTHER)
+		return other_get(coder);
+	first = spelling_get(coder, SPELLING_FIRST + class);
+	next = spelling_get(coder, SPELLING_NEXT + class * 16 + first);
+	if (class == CLASS_FRESH)
+		return coder->max + 1;
+	if (class == CLASS_SMALL)
+		return first;
+	rest = class - CLASS_SMALL - 1;
+	symbol = (1u << SMALL_BITS | first) << rest | next << rest >> 4;
+	return rest > 4 ? symbol | (uint32_t)plain_get(coder, rest - 4) : symbol;
+}
+
+static uint32_t symbol_get(struct coder *coder)
+{
+	const uint32_t *end = &coder->recent[coder->at];
+	struct coder_long *far = &coder->longs[long_place(end, coder->bits)];
+	struct coder_short *near = &coder->shorts[end[-1] % SHORTS];
+	unsigned rank =
+		nibble_get(&coder->ranks, &coder->nibbles[nibble_of(far, near, coder->history)]);
+	struct coder_view view;
+	uint32_t symbol;
+
+	view_take(far, near, &view);
+	if (rank == SPELLED)
+		symbol = spelled_get(coder);
+	else
+		symbol = (rank < CODER_LONG ? far->symbols[rank]
+					    : near->symbols[rank - CODER_LONG]) -
+			 1;
+	view_learn(&view, far, near, rank, symbol + 1);
+	if (symbol > coder->max && symbol <= CODER_SYMBOL_MAX) {
+		coder_shorts_clear(coder, coder->max, symbol);
+		coder->max = symbol;
+	}
+	coder->history = found[rank];
+	recent_add(coder, symbol);
+	return symbol;
+}
+
 int coder_get(struct coder *coder, uint32_t *ret)
 {
-	uint32_t symbol = symbol_code_next(coder, false, 0);
+	uint32_t symbol = symbol_get(coder);
 	int err = reading_check(coder);
 
 	if (err)

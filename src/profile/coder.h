@@ -48,6 +48,20 @@ struct coder_nibble {
 	uint16_t before[16];
 };
 
+/* Values below sixteen with their chances, in bytes of their own. */
+struct coder_stream {
+	uint64_t low; /* writing: where the range begins; reading: where in it the input is */
+	uint64_t range;
+	/* Writing. */
+	uint16_t *events; /* nibble * 16 + value: not in out yet */
+	size_t event_count;
+	ARRAY(uint8_t) out;
+	/* Reading. */
+	const uint8_t *in, *in_end;
+	uint32_t in_last; /* word: its last bit is not used yet */
+	size_t beyond; /* bytes read that there are not */
+};
+
 struct coder {
 	struct coder_long *longs;
 	unsigned bits; /* of their number */
@@ -57,12 +71,15 @@ struct coder {
 	unsigned at;
 	uint32_t max; /* greatest symbol so far */
 	unsigned history; /* how the last symbol was found */
-	uint64_t low; /* writing: where the range begins; reading: where in it the input is */
-	uint64_t range;
-	ARRAY(uint8_t) out;
-	const uint8_t *in, *in_end;
-	uint32_t in_last; /* word: its last bit is not used yet */
-	size_t missing; /* bytes read beyond the end */
+	struct coder_stream ranks;
+	struct coder_stream spelling; /* and numbers */
+	/* Bits that have no chances: those that are no whole byte yet; reading: that were not taken. */
+	uint64_t plain;
+	unsigned plain_bits; /* so many */
+	ARRAY(uint8_t) plains; /* writing: their bytes */
+	const uint8_t *
+		plain_in; /* reading: behind the next of their bytes, which are read from the end on */
+	ARRAY(uint8_t) out; /* what was written */
 };
 
 void coder_init(struct coder *coder, size_t symbols);

@@ -2,31 +2,53 @@
 /* The model of profile/coder.h: its parts, and tables of how it changes. coder.c explains it. */
 #pragma once
 
+#include <stdbool.h>
+
 #include "profile/coder.h"
 
 enum {
 	BITS_MIN = 8,
 	BITS_MAX = 16,
 	SHORT_BITS = 16,
+	SHORTS = 1 << SHORT_BITS,
 	RATE = 5,
 	CHANCE_BITS = 15,
-	PLAIN_MAX = 16, /* bits that are coded at once without chances */
 	STATES = 64, /* of a long context: symbols there are * 16 + confidence */
 	STATE_CLASSES = 14,
 	FOUND = 4, /* ways to find a symbol: the long context's first, near that, elsewhere, spelled */
 	FEW = 6, /* a short context that has not more symbols than this knows little */
 	SPELLED = CODER_LONG + CODER_SHORT, /* the rank of what nobody named */
-	MISSING_MAX = 8,
-	FETCH_AHEAD = 8, /* symbols; more than CODER_REACH */
-	BYTES_SYMBOL = 64, /* more than a symbol or number takes */
-	CLASS_LAST = 15, /* value of a nibble: more than that, another follows */
-	CLASSES = 5, /* nibbles that make a number up to 64 */
-	LENGTHS = 65, /* of a number, in bits */
+	BEYOND_MAX = 8, /* bytes that a reader may take beyond what was written: the range's last */
+	FETCH_AHEAD = 16, /* symbols; more than CODER_REACH */
+	BATCH = 512, /* symbols that become events together */
+	/* How a symbol is spelled: its class, the four bits behind its first, and the next four. The rest is plain. */
+	CLASS_FRESH = 0, /* one greater than all before */
+	CLASS_SMALL = 1, /* below sixteen: four bits are all */
+	CLASS_OTHER = 15, /* as a number: how far it is from the greatest before */
+	SMALL_BITS = 4,
+	TOLD_BITS = 9, /* the first one, four and four */
+	CLASS_BITS_MAX =
+		CLASS_OTHER - 1 + SMALL_BITS - 1, /* of a symbol that has a class of its own */
+	/* A number: its length in several parts, and then as with symbols. */
+	PART_LAST = 15, /* of a length: more than that, another part follows */
+	PARTS = 5, /* that make a length up to 64 */
+	LENGTHS = 65,
 	LENGTHS_TOLD = 33, /* those that the second four bits are told apart by */
+	NUMBER_OTHER = CODER_KINDS, /* a kind of its own: distances of CLASS_OTHER */
 	/* Of nibbles, in order. */
 	RANKS = STATE_CLASSES * 2 * 2 * FOUND,
-	SPELLING = CLASSES + LENGTHS + LENGTHS_TOLD * 16,
-	NIBBLES = RANKS + SPELLING * (CODER_KINDS + 1),
+	SPELLING = RANKS, /* of symbols: class, first four bits by class, next four by both */
+	SPELLING_FIRST = SPELLING + 1,
+	SPELLING_NEXT = SPELLING_FIRST + 16,
+	NUMBERS = SPELLING_NEXT +
+		  16 * 16, /* the same for each kind: parts, first four bits by length, next four */
+	NUMBER_FIRST = PARTS,
+	NUMBER_NEXT = NUMBER_FIRST + LENGTHS,
+	NUMBER_NIBBLES = NUMBER_NEXT + LENGTHS_TOLD * 16,
+	NIBBLES = NUMBERS + NUMBER_NIBBLES * (CODER_KINDS + 1),
+	NUMBER_EVENTS = PARTS + 2, /* of a number at most */
+	SPELLED_EVENTS = 1 + NUMBER_EVENTS, /* of a symbol that nobody named */
+	EVENTS = BATCH * SPELLED_EVENTS,
 	LINE = 64, /* of a cache, bytes */
 };
 
@@ -92,12 +114,42 @@ static const _Alignas(32) struct coder_nibble targets[16] = {
 #undef TARGET
 };
 
-/* The chances of ranks under the circumstances that the contexts and the last symbol make. */
-static inline struct coder_nibble *
-nibble_of(const struct coder *coder, const struct coder_long *far, const struct coder_short *near)
+/* Which chances ranks have under the circumstances that the contexts and the last symbol make. */
+static inline unsigned nibble_of(const struct coder_long *far, const struct coder_short *near,
+				 unsigned history)
 {
 	unsigned same = far->symbols[0] == near->symbols[0], few = !near->symbols[FEW];
 	unsigned class = state_classes[far->state % STATES];
 
-	return &coder->nibbles[((class * 2 + same) * 2 + few) * FOUND + coder->history];
+	return ((class * 2 + same) * 2 + few) * FOUND + history;
 }
+
+/* By rank: how a symbol was found. */
+static const uint8_t found[SPELLED + 1] = { 0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3 };
+
+/* Where the long context of the symbols before `end` is. */
+#define LONG_FACTORS 0x9e3779b1u, 0x85ebca6bu, 0xc2b2ae35u
+#define LONG_FACTOR_LAST 0x27d4eb2fu
+
+static inline uint32_t long_place(const uint32_t *end, unsigned bits)
+{
+	static const uint32_t factors[CODER_REACH] = { LONG_FACTORS };
+	uint32_t key = 0;
+
+#pragma GCC unroll 4
+	for (unsigned i = 0; i < CODER_REACH; i++)
+		key += (end[-1 - (int)i] + 1) * factors[i];
+	return (key ^ key >> 15) * LONG_FACTOR_LAST >> (32 - bits);
+}
+
+/* A symbol that no context named, and the greatest before it. */
+struct coder_spelled {
+	uint32_t symbol, max;
+};
+
+/* --- What coder.c does for coder_wide.c ----------------------------------------------------------------- */
+
+/* Symbols become events of `spelling`. */
+void coder_spell(struct coder *coder, const struct coder_spelled *spelled, size_t count);
+/* The contexts up to that of a symbol become valid, where it is not the next. */
+void coder_shorts_clear(struct coder *coder, uint32_t max, uint32_t symbol);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* coder_put_all() on processors that have AVX-512. */
+/* What coder.c does, on processors that have AVX-512. */
 #pragma once
 
 #include <stdbool.h>
