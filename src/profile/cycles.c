@@ -149,6 +149,13 @@ size_t cycles_memory(const struct cycles *cycles)
 			buckets_count(cycles));
 }
 
+/* Of CYCLES_FACTOR. */
+const uint32_t cycles_powers[CYCLES_SHORT] = {
+	0x00000001, 0x9e3779b1, 0xffe6cc61, 0xcc042811, 0x1f76bcc1, 0x8bc6ba71,
+	0x5ecd5121, 0x6364b0d1, 0x4b180981, 0xf0d38b31, 0xa49465e1, 0xb018c991,
+	0x448fe641, 0x0149ebf1, 0x43680aa1, 0x6e8c7251,
+};
+
 uint32_t cycles_hash(const uint32_t *symbols, size_t length)
 {
 	uint32_t sum = 0;

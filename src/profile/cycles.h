@@ -125,6 +125,7 @@ uint32_t cycles_intern(struct cycles *cycles, const uint32_t *symbols, size_t le
 uint32_t cycles_hash(const uint32_t *symbols, size_t length);
 /* A hash is of a sum: the symbol at place i times the factor to the power of i. */
 #define CYCLES_FACTOR 0x9e3779b1u
+extern const uint32_t cycles_powers[CYCLES_SHORT];
 static inline uint32_t cycles_hash_end(uint32_t sum, size_t length)
 {
 	return (uint32_t)(((uint64_t)length << 32 | sum) * 0xbf58476d1ce4e5b9u >> 32);

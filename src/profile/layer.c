@@ -114,9 +114,15 @@ static uint32_t cycle_add(struct layer *layer, const uint32_t *symbols, size_t l
 
 static void open_append(struct layer *layer, const uint32_t *symbols, size_t count)
 {
-	array_reserve(&layer->open, layer->open.count + count + CYCLES_SLACK);
-	memcpy(layer->open.items + layer->open.count, symbols, count * sizeof(*symbols));
-	layer->open.count += count;
+	size_t at = layer->open.count, room = at + count + CYCLES_SLACK;
+	bool runs = !layer->depth && !layer->space->options.upper;
+
+	array_reserve(&layer->open, room);
+	array_reserve(&layer->origins, room);
+	layer->open.count += (runs ? scan_fold : scan_copy)(
+		symbols, count, layer->taken, layer->open.items + at, layer->origins.items + at);
+	layer->taken += (uint32_t)count;
+	layer->origins.items[layer->open.count] = layer->taken;
 }
 
 static void open_drop(struct layer *layer, size_t count)
@@ -124,6 +130,8 @@ static void open_drop(struct layer *layer, size_t count)
 	size_t left = layer->open.count - count;
 
 	memmove(layer->open.items, layer->open.items + count, left * sizeof(*layer->open.items));
+	memmove(layer->origins.items, layer->origins.items + count,
+		(left + 1) * sizeof(*layer->origins.items));
 	layer->open.count = layer->scanned = left;
 }
 
@@ -158,21 +166,66 @@ static void places_guess(const struct cycles *cycles, const struct scan *scan, u
 	}
 }
 
+/*
+ * Hands on cycles that are where their hashes led to, as long as there is room in the batch; the last one may still be going on. Returns
+ * the first that is not there, or goes on with the one before, or that there is no room for. Nearly all are handed on here,
+ * so nothing is in memory that need not be.
+ */
+static size_t guesses_take(struct layer *layer, const struct scan *scan, size_t i)
+{
+	const struct cycles *cycles = &layer->level->cycles;
+	const uint32_t *words = cycles->words.items, *open = layer->open.items;
+	size_t at = layer->pending, unknown = layer->unknown_count;
+	struct layer_repeat last = { layer->trips, layer->place };
+
+	for (; i < scan->count && at < LAYER_BATCH; i++) {
+		const struct scan_cycle *found = &scan->cycles[i];
+		uint32_t place = scan->guesses[i], symbol;
+
+		if (place == last.place ||
+		    !cycles_is(cycles, place, open + found->first, found->length))
+			break;
+		symbol = symbol_kept(words + last.place, last.trips);
+		layer->batch[at] = last;
+		layer->symbols[at] = symbol;
+		layer->unknown[unknown] = (uint16_t)at;
+		unknown += symbol == REPEATS_FULL;
+		at++;
+		last = (struct layer_repeat){ found->trips, place };
+	}
+	layer->pending = at;
+	layer->unknown_count = unknown;
+	layer->place = last.place;
+	layer->trips = last.trips;
+	return i;
+}
+
+/* Any other. guess: 0 if it is not known where the hash led to. */
+static void cycle_hand_on(struct layer *layer, const struct scan_cycle *found, uint32_t guess)
+{
+	const uint32_t *symbols = layer->open.items + found->first;
+	bool right = cycles_is(&layer->level->cycles, guess, symbols, found->length);
+
+	cycle_found(layer, right ? guess : cycle_intern(layer, found), found->trips);
+}
+
 static void cycles_hand_on(struct layer *layer, struct scan *scan)
 {
 	struct layer_level *level = layer->level;
 	uint64_t clearings = level->clearings;
 
 	places_guess(&level->cycles, scan, scan->guesses);
-	for (size_t i = 0; i < scan->count; i++) {
-		const struct scan_cycle *found = &scan->cycles[i];
-		uint32_t place = scan->guesses[i];
+	for (size_t i = 0; i < scan->count;) {
+		bool known = clearings == level->clearings;
 
-		if (!cycles_is(&level->cycles, place, layer->open.items + found->first,
-			       found->length) ||
-		    clearings != level->clearings)
-			place = cycle_intern(layer, found);
-		cycle_found(layer, place, found->trips);
+		if (known && layer->place)
+			i = guesses_take(layer, scan, i);
+		if (layer->pending == LAYER_BATCH) {
+			layer_drain(layer);
+		} else if (i < scan->count) {
+			cycle_hand_on(layer, &scan->cycles[i], known ? scan->guesses[i] : 0);
+			i++;
+		}
 	}
 }
 
@@ -183,7 +236,8 @@ void layer_settle(struct layer *layer)
 
 	if (layer->open.count == layer->scanned)
 		return;
-	taken = scan_find(&level->scan, layer->open.items, layer->open.count, level->max_cycle);
+	taken = scan_find(&level->scan, layer->open.items, layer->origins.items, layer->open.count,
+			  level->max_cycle);
 	cycles_hand_on(layer, &level->scan);
 	open_drop(layer, taken);
 }
@@ -195,6 +249,7 @@ void layer_push(struct layer *layer, const uint32_t *symbols, size_t count)
 		size_t wanted = layer->scanned + (layer->scanned > BLOCK ? layer->scanned : BLOCK);
 		size_t room = wanted - layer->open.count, part = count < room ? count : room;
 
+		part = part < BLOCK ? part : BLOCK;
 		open_append(layer, symbols, part);
 		symbols += part;
 		count -= part;
@@ -537,6 +592,7 @@ void layer_destroy(struct layer *layer)
 
 		layer_unlink(layer);
 		array_deinit(&layer->open);
+		array_deinit(&layer->origins);
 		free(layer);
 		layer = next;
 	}
@@ -560,6 +616,7 @@ size_t layer_memory(const struct layer *layer)
 	size_t bytes = 0;
 
 	for (; layer; layer = layer->next)
-		bytes += sizeof(*layer) + layer->open.capacity * sizeof(*layer->open.items);
+		bytes += sizeof(*layer) + layer->open.capacity * sizeof(*layer->open.items) +
+			 layer->origins.capacity * sizeof(*layer->origins.items);
 	return bytes;
 }

@@ -10,6 +10,12 @@
 
 #include "base/mem.h"
 #include "profile/cycles.h"
+#include "profile/scan_wide.h"
+#include "profile/words.h"
+
+#ifdef SCAN_PLAIN /* a test of what other processors do */
+#define scan_is_wide() false
+#endif
 
 enum { PLACES_FIRST = 1 << 10, CAPACITY_FIRST = 1 << 12 };
 
@@ -17,8 +23,6 @@ void scan_deinit(struct scan *scan)
 {
 	free(scan->places);
 	free(scan->ends);
-	free(scan->block);
-	free(scan->powers);
 	free(scan->cycles);
 	free(scan->guesses);
 	*scan = (struct scan){};
@@ -33,13 +37,8 @@ static void capacity_reserve(struct scan *scan, size_t wanted)
 	while (capacity < wanted)
 		capacity *= 2;
 	scan->ends = mem_realloc(scan->ends, capacity, sizeof(*scan->ends));
-	scan->block = mem_realloc(scan->block, capacity, sizeof(*scan->block));
 	scan->cycles = mem_realloc(scan->cycles, capacity, sizeof(*scan->cycles));
 	scan->guesses = mem_realloc(scan->guesses, capacity, sizeof(*scan->guesses));
-	scan->powers = mem_realloc(scan->powers, capacity, sizeof(*scan->powers));
-	scan->powers[0] = 1;
-	for (size_t i = 1; i < capacity; i++)
-		scan->powers[i] = scan->powers[i - 1] * CYCLES_FACTOR;
 	scan->capacity = capacity;
 }
 
@@ -83,130 +82,94 @@ static void places_prepare(struct scan *scan, const uint32_t *symbols, size_t co
 	scan->base -= (uint32_t)count + 1;
 }
 
-/* What is carried from place to place, from the last to the first. */
-struct pass {
-	uint32_t end;
-	uint32_t steady;
-	uint32_t again; /* of the place behind */
-	uint32_t sum;
-};
+size_t scan_copy(const uint32_t *symbols, size_t count, uint32_t first, uint32_t *ret,
+		 uint32_t *ret_origins)
+{
+	memcpy(ret, symbols, count * sizeof(*symbols));
+	for (size_t i = 0; i < count; i++)
+		ret_origins[i] = first + (uint32_t)i;
+	return count;
+}
 
-static inline __attribute__((always_inline)) void place_pass(struct pass *pass, uint32_t *places,
-							     uint32_t base, uint32_t symbol,
-							     uint32_t here, uint32_t *ret_end,
-							     struct scan_place *ret)
+/* Without vectors that can be compressed, it would take longer than it saves. */
+size_t scan_fold(const uint32_t *symbols, size_t count, uint32_t first, uint32_t *ret,
+		 uint32_t *ret_origins)
+{
+	return (scan_is_wide() ? scan_fold_wide : scan_copy)(symbols, count, first, ret,
+							     ret_origins);
+}
+
+/* From the last place to the first. */
+static inline __attribute__((always_inline)) uint32_t
+end_find(uint32_t *places, uint32_t base, uint32_t symbol, uint32_t here, uint32_t end)
 {
 	uint32_t again = places[symbol] - base;
 
 	places[symbol] = base + here;
-	pass->steady = again + 1 == pass->again ? pass->steady : here + 1;
-	pass->again = again;
-	pass->end = again < pass->end ? again : pass->end;
-	pass->sum = pass->sum * CYCLES_FACTOR + symbol;
-	*ret_end = pass->end;
-	ret->steady = pass->steady;
-	ret->sum = pass->sum;
+	return again < end ? again : end;
 }
 
-static void places_find(struct scan *scan, const uint32_t *symbols, size_t count)
+static void ends_find(struct scan *scan, const uint32_t *symbols, size_t count)
 {
-	struct scan_place *block = scan->block;
-	uint32_t base = scan->base, *places = scan->places, *ends = scan->ends;
-	struct pass pass = { .end = UINT32_MAX };
+	uint32_t base = scan->base, *places = scan->places, *ends = scan->ends, end = UINT32_MAX;
 	size_t i = count;
 
-	ends[count] = UINT32_MAX;
-	block[count].sum = 0;
+	ends[count] = end;
 	for (; i % 4; i--)
-		place_pass(&pass, places, base, symbols[i - 1], (uint32_t)i - 1, &ends[i - 1],
-			   &block[i - 1]);
+		ends[i - 1] = end = end_find(places, base, symbols[i - 1], (uint32_t)i - 1, end);
 	for (; i; i -= 4) {
 		const uint32_t *four = symbols + i - 4;
-		struct scan_place *ret = block + i - 4;
-		uint32_t here = (uint32_t)i - 4, *end = ends + i - 4;
+		uint32_t here = (uint32_t)i - 4, *ret = ends + i - 4;
 
-		place_pass(&pass, places, base, four[3], here + 3, &end[3], &ret[3]);
-		place_pass(&pass, places, base, four[2], here + 2, &end[2], &ret[2]);
-		place_pass(&pass, places, base, four[1], here + 1, &end[1], &ret[1]);
-		place_pass(&pass, places, base, four[0], here, &end[0], &ret[0]);
+		ret[3] = end = end_find(places, base, four[3], here + 3, end);
+		ret[2] = end = end_find(places, base, four[2], here + 2, end);
+		ret[1] = end = end_find(places, base, four[1], here + 1, end);
+		ret[0] = end = end_find(places, base, four[0], here, end);
 	}
 }
 
-/* All ones, or 0. What is not known to be one of these, GCC does not make a branch of, which nobody could predict. */
-static inline uint32_t mask_of(bool condition)
-{
-	uint32_t mask = -(uint32_t)condition;
+/* --- What every processor can do ---------------------------------------------------------------------- */
 
-	__asm__("" : "+r"(mask));
-	return mask;
+static inline bool few_same(const uint32_t *a, const uint32_t *b, uint32_t length)
+{
+	return words_same_short(a, b, length);
 }
 
-/* Returns where the last cycle ends. */
-static uint32_t cycles_walk(struct scan *scan, size_t count, uint32_t max_cycle)
+/* The products of even and odd words add up in the halves of acc, of which only the lower words count. */
+static inline uint32_t few_sum(const uint32_t *symbols, uint32_t length)
 {
-	const struct scan_place *block = scan->block;
-	const uint32_t *ends = scan->ends;
-	struct scan_cycle *found = scan->cycles;
-	uint32_t at = 0, first = 0, trips = 0, end = ends[0];
+	__m128i acc = _mm_setzero_si128(), size = _mm_set1_epi32((int)length);
 
-	while (true) {
-		uint32_t length = end - at, steady = block[at].steady, next, mask;
-		bool same;
+#pragma GCC unroll 4
+	for (unsigned i = 0; i < CYCLES_SHORT; i += 4) {
+		__m128i power = words_four(cycles_powers + i), four = words_four(symbols + i);
+		__m128i in = _mm_cmpgt_epi32(size, _mm_setr_epi32((int)i, (int)i + 1, (int)i + 2,
+								  (int)i + 3));
 
-		if (length > max_cycle) {
-			end = at + max_cycle;
-			length = max_cycle;
-			steady = 0;
-		}
-		if (end > count)
-			break;
-		next = ends[end];
-		same = (next - end == length) & (steady >= end);
-		mask = mask_of(same);
-		trips++;
-		found->first = first;
-		found->length = length;
-		found->trips = trips;
-		found += 1 + (int32_t)mask;
-		trips &= mask;
-		first = (first & mask) | (end & ~mask);
-		at = end;
-		end = next;
+		four = _mm_and_si128(four, in);
+		acc = _mm_add_epi64(acc, _mm_mul_epu32(four, power));
+		acc = _mm_add_epi64(acc, _mm_mul_epu32(_mm_srli_epi64(four, 32),
+						       _mm_srli_epi64(power, 32)));
 	}
-	scan->count = (size_t)(found - scan->cycles) + (trips > 0);
-	return at;
+	acc = _mm_add_epi64(acc, _mm_unpackhi_epi64(acc, acc));
+	return (uint32_t)_mm_cvtsi128_si32(acc);
 }
 
-static void hashes_make(struct scan *scan)
+#include "profile/scan_code.h"
+
+size_t scan_find(struct scan *scan, const uint32_t *symbols, const uint32_t *origins, size_t count,
+		 uint32_t max_cycle)
 {
-	const struct scan_place *block = scan->block;
-	const uint32_t *powers = scan->powers;
-	struct scan_cycle *end = scan->cycles + scan->count;
-
-	for (struct scan_cycle *cycle = scan->cycles; cycle < end; cycle++) {
-		uint32_t behind = block[cycle->first + cycle->length].sum;
-		uint32_t sum = block[cycle->first].sum - behind * powers[cycle->length];
-
-		cycle->hash = cycles_hash_end(sum, cycle->length);
-	}
-}
-
-size_t scan_find(struct scan *scan, const uint32_t *symbols, size_t count, uint32_t max_cycle)
-{
-	size_t taken;
-
 	capacity_reserve(scan, count + 1);
 	places_prepare(scan, symbols, count);
-	places_find(scan, symbols, count);
-	taken = cycles_walk(scan, count, max_cycle);
-	hashes_make(scan);
-	return taken;
+	ends_find(scan, symbols, count);
+	return (scan_is_wide() ? scan_cycles_wide : cycles_take)(scan, symbols, origins, count,
+								 max_cycle);
 }
 
 size_t scan_memory(const struct scan *scan)
 {
-	size_t each = sizeof(*scan->ends) + sizeof(*scan->block) + sizeof(*scan->powers) +
-		      sizeof(*scan->cycles) + sizeof(*scan->guesses);
+	size_t each = sizeof(*scan->ends) + sizeof(*scan->cycles) + sizeof(*scan->guesses);
 
 	return scan->place_count * sizeof(*scan->places) + scan->capacity * each;
 }

@@ -9,8 +9,12 @@
  *
  * because it meets all that one from i + 1 on would meet, and the symbol of i besides. So one pass from the end of the block to its
  * beginning tells for each place where a cycle from there on ends, whether or not one begins there: a few instructions for
- * each symbol, and no branch that depends on them. The same pass counts for how many symbols in a row again(i) - i stays the same,
- * which tells how often a cycle is repeated, and adds up what hashes are made of. Then the cycles are walked, from end to end.
+ * each symbol, and no branch that depends on them. Then the cycles are walked, from end to end; equal ones in a row are one, which has
+ * a hash.
+ *
+ * Many cycles are a single symbol that comes again and again. Where one comes more than three times in a row, the first two and the
+ * last make the same cycles as all of them, but that the second is one of more trips: the others can be left out before
+ * (scan_fold()), if it is known where the rest have been.
  *
  *	place		0 1 2 3 4 5 6 7
  *	symbol		A B C A B C B D
@@ -26,28 +30,19 @@
 
 /* A cycle and how often it comes in a row. */
 struct scan_cycle {
-	uint32_t first; /* its first symbol: place in the block */
+	uint32_t first; /* its first symbol: index in the block */
 	uint32_t length;
 	uint32_t trips;
 	uint32_t hash; /* as cycles_hash() gives it */
 };
 
-/* What is known of a place in the block. */
-struct scan_place {
-	uint32_t steady; /* up to there, symbols come again at the same distance as this one */
-	uint32_t sum; /* of the symbols from there on, for hashes */
-};
-
 struct scan {
-	/* By symbol: base + the place where it comes next. Each block has a lower base, so that what earlier ones left is far behind its end. */
+	/* By symbol: base + where in the block it comes next. Each block has a lower base, so that what earlier ones left is far behind its end. */
 	uint32_t *places;
 	size_t place_count; /* a power of two */
 	uint32_t base;
-	/* By place in the block. */
-	uint32_t *ends; /* of a cycle that begins there; greater than the number of symbols: nothing ends it */
-	struct scan_place *block;
-	uint32_t *powers; /* of the hash's factor */
-	size_t capacity; /* of all these */
+	uint32_t *ends; /* by place in the block: of a cycle that begins there; greater than the number of symbols: nothing ends it */
+	size_t capacity; /* of all that follows, too */
 	struct scan_cycle *cycles; /* what was found */
 	uint32_t *guesses; /* room for who looks them up */
 	size_t count;
@@ -55,8 +50,19 @@ struct scan {
 
 void scan_deinit(struct scan *scan);
 /*
- * Finds the cycles from the first symbol on that end in the block or have the greatest length; returns where the last
- * one ends. Consecutive ones that are equal are one repeated cycle.
+ * Copies symbols without those that can be left out, and tells where they were, counted from `first` on. Returns how many are left;
+ * CYCLES_SLACK more may be written.
  */
-size_t scan_find(struct scan *scan, const uint32_t *symbols, size_t count, uint32_t max_cycle);
+size_t scan_fold(const uint32_t *symbols, size_t count, uint32_t first, uint32_t *ret,
+		 uint32_t *ret_origins);
+/* The same, and leaves none out. */
+size_t scan_copy(const uint32_t *symbols, size_t count, uint32_t first, uint32_t *ret,
+		 uint32_t *ret_origins);
+/*
+ * Finds the cycles from the first symbol on that end in the block or have the greatest length; returns where the last
+ * one ends. Consecutive ones that are equal are one repeated cycle. CYCLES_SLACK symbols behind the block can be read. `origins` tells where
+ * symbols were before some were left out, and where the next one will be.
+ */
+size_t scan_find(struct scan *scan, const uint32_t *symbols, const uint32_t *origins, size_t count,
+		 uint32_t max_cycle);
 size_t scan_memory(const struct scan *scan);

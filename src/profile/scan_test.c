@@ -14,7 +14,7 @@
 
 #include "profile/cycles.h"
 
-enum { SYMBOLS = 8192, PAGE = 4096, NO_MAX = 1 << 20 };
+enum { ROOM = 8192, SYMBOLS = ROOM - CYCLES_SLACK, PAGE = 4096, NO_MAX = 1 << 20 };
 
 /* How many symbols until one comes again, or until max; 0: neither happens. */
 static size_t length_plain(const uint32_t *symbols, size_t count, size_t max)
@@ -43,8 +43,12 @@ static size_t cycle_plain(const uint32_t *symbols, size_t count, size_t max, siz
 
 static void block_check(struct scan *scan, const uint32_t *symbols, size_t count, uint32_t max)
 {
-	size_t taken = scan_find(scan, symbols, count, max), at = 0;
+	uint32_t origins[ROOM + 1];
+	size_t taken, at = 0;
 
+	for (size_t i = 0; i <= count; i++)
+		origins[i] = 7 + (uint32_t)i;
+	taken = scan_find(scan, symbols, origins, count, max);
 	for (size_t i = 0; i < scan->count; i++) {
 		const struct scan_cycle *found = &scan->cycles[i];
 		size_t trips, end = cycle_plain(symbols + at, count - at, max, &trips);
@@ -60,19 +64,19 @@ static void block_check(struct scan *scan, const uint32_t *symbols, size_t count
 	assert_int_equal(length_plain(symbols + at, count - at, max), 0);
 }
 
-/* Loops of up to `longest` symbols, each up to `trips` times; what lies behind them cannot be read. */
+/* Loops of up to `longest` symbols, each up to `trips` times; what lies behind them and CYCLES_SLACK more cannot be read. */
 static uint32_t *symbols_make(size_t longest, size_t trips, uint32_t kinds)
 {
-	uint32_t *symbols = mmap(NULL, SYMBOLS * 4 + PAGE, PROT_READ | PROT_WRITE,
+	uint32_t *symbols = mmap(NULL, ROOM * 4 + PAGE, PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	assert_int_equal(mprotect(symbols + SYMBOLS, PAGE, PROT_NONE), 0);
-	for (size_t at = 0; at < SYMBOLS;) {
+	assert_int_equal(mprotect(symbols + ROOM, PAGE, PROT_NONE), 0);
+	for (size_t at = 0; at < ROOM;) {
 		size_t length = 1 + (size_t)random() % longest;
 		size_t all = length * (1 + (size_t)random() % trips);
 		uint32_t first = (uint32_t)random() % kinds;
 
-		for (size_t i = 0; i < all && at < SYMBOLS; i++)
+		for (size_t i = 0; i < all && at < ROOM; i++)
 			symbols[at++] = first + (uint32_t)(i % length) * 3;
 	}
 	return symbols;
@@ -80,18 +84,20 @@ static uint32_t *symbols_make(size_t longest, size_t trips, uint32_t kinds)
 
 static void symbols_free(uint32_t *symbols)
 {
-	munmap(symbols, SYMBOLS * 4 + PAGE);
+	munmap(symbols, ROOM * 4 + PAGE);
 }
 
 static void example_expect(const char *letters, size_t taken, const char *lengths)
 {
-	uint32_t symbols[64] = {};
+	uint32_t symbols[64] = {}, origins[64];
 	struct scan scan = {};
 	char text[64] = "";
 
 	for (size_t i = 0; letters[i]; i++)
 		symbols[i] = (uint32_t)letters[i];
-	assert_int_equal(scan_find(&scan, symbols, strlen(letters), NO_MAX), taken);
+	for (uint32_t i = 0; i < 64; i++)
+		origins[i] = i;
+	assert_int_equal(scan_find(&scan, symbols, origins, strlen(letters), NO_MAX), taken);
 	for (size_t i = 0; i < scan.count; i++)
 		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%ux%u ",
 			 scan.cycles[i].length, scan.cycles[i].trips);
@@ -128,11 +134,51 @@ static void test_random(void **state)
 /* AB is cut, CD ends by itself and is as long, and both A and B come again after five symbols: they are not the same for that. */
 static void test_cut(void **state)
 {
-	static const uint32_t symbols[] = { 0, 1, 2, 3, 2, 0, 1, 0 };
+	static const uint32_t symbols[8 + CYCLES_SLACK] = { 0, 1, 2, 3, 2, 0, 1, 0 };
 	struct scan scan = {};
 
 	block_check(&scan, symbols, 8, 2);
 	assert_int_equal(scan.cycles[0].trips, 1);
+	scan_deinit(&scan);
+}
+
+/* Where symbols are left out, the cycles are those of all of them. */
+static void fold_check(struct scan *scan, const uint32_t *symbols, size_t count, uint32_t first)
+{
+	static uint32_t folded[ROOM], origins[ROOM + 1];
+	size_t left = scan_fold(symbols, count, first, folded, origins), at = 0, taken;
+
+	origins[left] = first + (uint32_t)count;
+	for (size_t i = 0; i < left; i++)
+		assert_int_equal(folded[i], symbols[origins[i] - first]);
+	taken = scan_find(scan, folded, origins, left, NO_MAX);
+	for (size_t i = 0; i < scan->count; i++) {
+		const struct scan_cycle *found = &scan->cycles[i];
+		size_t trips, end = cycle_plain(symbols + at, count - at, NO_MAX, &trips);
+
+		assert_int_equal(origins[found->first] - first, at);
+		assert_int_equal(found->trips, trips);
+		assert_int_equal(found->length * trips, end);
+		assert_int_equal(found->hash, cycles_hash(symbols + at, found->length));
+		at += end;
+	}
+	assert_int_equal(origins[taken] - first, at);
+	assert_int_equal(length_plain(symbols + at, count - at, NO_MAX), 0);
+}
+
+static void test_fold(void **state)
+{
+	struct scan scan = {};
+
+	srandom(29);
+	for (size_t trips = 1; trips < 100; trips += 1 + trips / 3) {
+		uint32_t *symbols = symbols_make(1 + trips % 3, trips, 1 + (uint32_t)trips % 4);
+
+		for (size_t count = 1; count < 50; count++)
+			fold_check(&scan, symbols + SYMBOLS - count, count, 5);
+		fold_check(&scan, symbols, SYMBOLS, UINT32_MAX - 100);
+		symbols_free(symbols);
+	}
 	scan_deinit(&scan);
 }
 
@@ -172,7 +218,7 @@ static void test_base(void **state)
 /* Symbols that were never seen are large. */
 static void test_large(void **state)
 {
-	uint32_t symbols[100];
+	uint32_t symbols[100 + CYCLES_SLACK] = {};
 	struct scan scan = {};
 
 	for (uint32_t round = 0; round < 20; round++) {
@@ -188,8 +234,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_examples), cmocka_unit_test(test_random),
-		cmocka_unit_test(test_cut),	 cmocka_unit_test(test_short),
-		cmocka_unit_test(test_base),	 cmocka_unit_test(test_large),
+		cmocka_unit_test(test_cut),	 cmocka_unit_test(test_fold),
+		cmocka_unit_test(test_short),	 cmocka_unit_test(test_base),
+		cmocka_unit_test(test_large),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
