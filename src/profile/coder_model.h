@@ -26,7 +26,6 @@ enum {
 	CLASS_SMALL = 1, /* below sixteen: four bits are all */
 	CLASS_OTHER = 15, /* as a number: how far it is from the greatest before */
 	SMALL_BITS = 4,
-	TOLD_BITS = 9, /* the first one, four and four */
 	CLASS_BITS_MAX =
 		CLASS_OTHER - 1 + SMALL_BITS - 1, /* of a symbol that has a class of its own */
 	/* A number: its length in several parts, and then as with symbols. */
