@@ -9,7 +9,7 @@
  * constant however few come at a time.
  *
  * Invariants
- *  1. open holds what was taken since the last cycle ended that was looked for. Its first `scanned` symbols are different, and
+ *  1. open holds what was taken since the last cycle ended that was looked for, but for runs that scan_fold() leaves out. Its first `scanned` symbols are different, and
  *     fewer than max_cycle.
  *  2. batch and (place, trips) refer to cycles; they are empty when a table is cleared.
  */
