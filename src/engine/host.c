@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Requests to the host: wire/engine.h has the protocol. A host that is gone is noticed, and the program goes on alone. */
+#include <asm/poll.h>
 #include <linux/futex.h>
 
 #include "engine/engine.h"
@@ -12,9 +13,24 @@ static struct engine_shared *shared(void)
 	return (struct engine_shared *)engine_boot.shared;
 }
 
+/* It has ended, and nobody has asked how. Where that cannot be told, it has not. */
+static bool is_zombie(uint64_t pid)
+{
+	struct pollfd end = { .events = POLLIN };
+	long fd = sys_2(pidfd_open, pid, 0), ended;
+
+	if (sys_failed(fd))
+		return false;
+	end.fd = (int)fd;
+	ended = sys_3(poll, &end, 1, 0);
+	sys_1(close, fd);
+	return ended == 1;
+}
+
 bool host_exists(void)
 {
-	return sys_2(kill, engine_boot.host_pid, 0) != -3; /* ESRCH */
+	return sys_2(kill, engine_boot.host_pid, 0) != -3 /* ESRCH */ &&
+	       !is_zombie(engine_boot.host_pid);
 }
 
 bool host_alive(void)

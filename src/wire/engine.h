@@ -12,7 +12,7 @@
  * on the slot's state until it is ANSWERED, read the answer, store FREE. No slot free: wait a moment and look again.
  *
  * The host may be gone at any time. So each wait has a timeout of a second at most, after which the engine looks whether
- * `closed` is set or host_pid is no more (kill with signal 0 says ESRCH). Then the slot is given up as it is, and the engine
+ * `closed` is set or host_pid has ended, whether or not anybody has waited for it. Then the slot is given up as it is, and the engine
  * goes on as if the answer had been -ESHUTDOWN. The host sets `closed` when it leaves, before it looks at the slots for the
  * last time, and answers -ESHUTDOWN to what it finds there.
  *

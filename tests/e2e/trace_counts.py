@@ -299,8 +299,8 @@ class Processes(unittest.TestCase):
                                          lib.PYTHON, "-c", code], stdout=stream, stderr=subprocess.DEVNULL)
             lib.wait_until(lambda: b"begun" in content(output))
             host.kill()
+            lib.wait_until(lambda: result in content(output))  # while it is a zombie
             host.wait()
-            lib.wait_until(lambda: result in content(output))
 
     def test_exit_status(self):
         self.assertEqual(Trace("count", "sh", "-c", "exit 42", code=None).code, 42)
