@@ -20,7 +20,8 @@
 
 /*
  * The log lets readers in while the collector writes, and turns a commit into one append. It is
- * taken into the file every 4000 pages (16 MB), the only time a write waits for the disk.
+ * taken into the file every 4000 pages (16 MB), the only time a write waits for the disk, unless
+ * that is put off to the end.
  */
 static const char recording_mode[] = "pragma journal_mode = wal; pragma synchronous = normal;"
 				     "pragma wal_autocheckpoint = 4000; pragma cache_size = -4096;"
@@ -296,6 +297,14 @@ static int transaction_end(struct store *store)
 	return err;
 }
 
+int store_sync_at_end(struct store *store)
+{
+	int err = transaction_end(store);
+
+	err = err ? err : container_run(store->db, store->path, "pragma synchronous = off");
+	return err ? err : simple_run(store, STATEMENT_BEGIN, "begin");
+}
+
 /* What is to be committed is on disk before a fold starts. */
 int store_commit(struct store *store)
 {
@@ -317,9 +326,9 @@ int store_finish(struct store *store)
 	    (err = store_totals_write(store)) || (err = store_meta_set(store, "finished", "1")) ||
 	    (err = transaction_end(store)))
 		return err;
-	/* Refused while somebody reads: the profile is whole all the same, its log beside it. */
-	if (sqlite3_exec(store->db, "pragma journal_mode = delete", NULL, NULL, NULL) !=
-	    SQLITE_OK) {
+	/* All of it is on the disk then. Refused while somebody reads: the profile is whole all the same, its log beside it. */
+	if (sqlite3_exec(store->db, "pragma synchronous = normal; pragma journal_mode = delete",
+			 NULL, NULL, NULL) != SQLITE_OK) {
 		if ((sqlite3_errcode(store->db) & 0xff) != SQLITE_BUSY)
 			return container_error(store->db, store->path, "take in its log");
 		log_warn("%s: somebody is reading it; move it only together with %s-wal",

@@ -162,6 +162,11 @@ struct store_source_line {
  */
 int store_create(const char *path, struct store **ret);
 /*
+ * From here on nothing waits for the disk until store_finish(). A kill still loses nothing that was committed; a power cut before the
+ * end may leave a file that cannot be read.
+ */
+int store_sync_at_end(struct store *store);
+/*
  * Opens an unfinished profile (its collector was killed) to complete it. -EALREADY: it is finished;
  * -EBUSY: its collector is still running. Otherwise the refusals of profile_load().
  */

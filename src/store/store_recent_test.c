@@ -306,6 +306,35 @@ static void reopened_profile_is_folded_once(void **state)
 	assert_int_equal(assert_whole(), 3);
 }
 
+static int64_t synchronous(const struct store *store)
+{
+	sqlite3_stmt *statement;
+	int64_t answer;
+
+	assert_int_equal(sqlite3_prepare_v2(store->db, "pragma synchronous", -1, &statement, NULL),
+			 SQLITE_OK);
+	assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+	answer = sqlite3_column_int64(statement, 0);
+	sqlite3_finalize(statement);
+	return answer;
+}
+
+static void disk_is_waited_for_at_the_end(void **state)
+{
+	struct store *store = create();
+
+	assert_int_equal(synchronous(store), 1);
+	additions_put(store, 1);
+	must(store_sync_at_end(store));
+	assert_int_equal(assert_whole(), 1); /* what there was is committed */
+	assert_int_equal(synchronous(store), 0);
+	commits_run(store, 2, 3);
+	must(store_finish(store));
+	assert_int_equal(synchronous(store), 1);
+	store_destroy(store);
+	assert_int_equal(assert_whole(), 3);
+}
+
 static int die(void *unused)
 {
 	kill(getpid(), SIGKILL);
@@ -458,6 +487,7 @@ int main(void)
 		cmocka_unit_test_setup(recent_stays_small, clean),
 		cmocka_unit_test_setup(unnamed_locations_count_recent_samples, clean),
 		cmocka_unit_test_setup(reopened_profile_is_folded_once, clean),
+		cmocka_unit_test_setup(disk_is_waited_for_at_the_end, clean),
 		cmocka_unit_test_setup(kill_around_a_fold_loses_nothing, clean),
 		cmocka_unit_test_setup(commit_that_does_not_fit_is_undone, clean),
 		cmocka_unit_test_setup(fold_that_does_not_fit_loses_no_commit, clean),

@@ -85,6 +85,8 @@ int session_create(const struct session_options *options, struct session **ret)
 	session->started = clock_monotonic();
 	session->marks = options->counters == DRAIN_MARKS;
 	session->lines = options->lines;
+	/* The program waits while whoever drains it waits for the disk; and it does not outlive a power cut, either. */
+	err = err ? err : store_sync_at_end(session->store);
 	err = err ? err : meta_store(session->store, options);
 	if (!err && options->paths)
 		paths_create(session->store, options->paths, &session->paths);
