@@ -242,7 +242,17 @@ void store_destroy(struct store *store)
 	/* Only now: closing any descriptor of the file drops the locks SQLite holds on it. */
 	close_fd(&store->lock);
 	free(store->path);
+	free(store->why);
 	free(store);
+}
+
+int store_fail(struct store *store, int err)
+{
+	if (store->failed)
+		return err;
+	store->failed = err;
+	store->why = mem_strdup(err_text());
+	return err;
 }
 
 /* Whether the transaction cannot be committed. SQLite rolls back on its own after some errors. */
@@ -260,7 +270,8 @@ static int transaction_restart(struct store *store)
 		err = container_run(store->db, store->path, "rollback");
 	if (err || (err = simple_run(store, STATEMENT_BEGIN, "begin")))
 		return err;
-	store->failed = false;
+	store->failed = 0;
+	free(take_ptr(store->why));
 	return 0;
 }
 
@@ -274,13 +285,14 @@ static int transaction_fail(struct store *store, int err)
 
 static int transaction_undo(struct store *store)
 {
-	int err = transaction_restart(store);
+	AUTO(free_ptr) char *why = take_ptr(store->why);
+	int failed = store->failed, err = transaction_restart(store);
 
 	if (err)
 		return err;
-	return err_set(-EIO,
-		       "%s: cannot commit: a write failed, so all since the last commit is undone",
-		       store->path);
+	if (!failed)
+		return err_set(-EIO, "%s: cannot commit: a write failed", store->path);
+	return err_set(failed, "%s", why);
 }
 
 static int transaction_end(struct store *store)
@@ -291,10 +303,8 @@ static int transaction_end(struct store *store)
 		return transaction_undo(store);
 	if ((err = store_pending_write(store)))
 		return transaction_fail(store, err);
-	if (!(err = simple_run(store, STATEMENT_COMMIT, "commit")))
-		return 0;
-	store->failed = true;
-	return err;
+	err = simple_run(store, STATEMENT_COMMIT, "commit");
+	return err ? store_fail(store, err) : 0;
 }
 
 int store_sync_at_end(struct store *store)

@@ -105,13 +105,16 @@ struct store {
 	char *path;
 	int lock; /* file descriptor that holds an flock on the profile: one writer at a time */
 	bool old_kept; /* the profile that was at path is now at path.old */
-	bool failed; /* a write of this transaction failed: it must not be committed */
+	int failed; /* the first write of this transaction that failed: it must not be committed; 0: none did */
+	char *why; /* the sentence about it */
 	struct store_pending pending;
 	sqlite3_stmt *statements[STATEMENT_COUNT];
 };
 
 /* false: text, which may be NULL, is none of MODULE_KINDS. */
 bool module_kind_find(const char *text, enum module_kind *ret);
+/* The transaction fails for what err_text() says. Returns err. */
+int store_fail(struct store *store, int err);
 /* Runs a statement whose parameters are all numbers. */
 int store_numbers_write(struct store *store, enum store_statement which, size_t count,
 			const uint64_t values[]);

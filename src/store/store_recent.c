@@ -106,11 +106,13 @@ static int fold_error(struct store *store)
 {
 	int code = sqlite3_errcode(store->db) & 0xff;
 
-	store->failed = true;
 	if (code == SQLITE_ERROR || code == SQLITE_CONSTRAINT)
-		return err_set(-EBADMSG, "%s: corrupt: the counts are too large; record again",
-			       store->path);
-	return container_error(store->db, store->path, "add the recent samples up");
+		return store_fail(store,
+				  err_set(-EBADMSG,
+					  "%s: corrupt: the counts are too large; record again",
+					  store->path));
+	return store_fail(store,
+			  container_error(store->db, store->path, "add the recent samples up"));
 }
 
 int store_recent_fold(struct store *store)

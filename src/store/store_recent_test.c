@@ -319,6 +319,39 @@ static int64_t synchronous(const struct store *store)
 	return answer;
 }
 
+static void pages_limit(struct store *store, int64_t pages)
+{
+	AUTO(free_ptr) char *sql = mem_printf("pragma max_page_count = %lld", (long long)pages);
+
+	assert_int_equal(sqlite3_exec(store->db, sql, NULL, NULL, NULL), SQLITE_OK);
+}
+
+static int location_put(struct store *store, uint32_t id)
+{
+	return store_location_put(store, (struct location_id){ id }, (struct module_id){ 1 }, id);
+}
+
+/* SQLite has rolled back by then, and would commit each row by itself. */
+static void row_after_one_that_does_not_fit_is_refused(void **state)
+{
+	struct store *store = create();
+	uint32_t id = STACKS;
+
+	commits_run(store, 1, 1);
+	pages_limit(store, ask("pragma page_count"));
+	while (!location_put(store, ++id))
+		;
+	pages_limit(store, 1 << 20);
+	assert_int_equal(location_put(store, id + 1), -ENOSPC);
+	assert_int_equal(ask("select count(*) from location"), STACKS);
+	assert_int_equal(store_commit(store), -ENOSPC);
+	assert_non_null(strstr(err_text(), "no space left on the disk"));
+	assert_int_equal(location_put(store, STACKS + 1), 0);
+	must(store_commit(store));
+	assert_int_equal(ask("select count(*) from location"), STACKS + 1);
+	store_destroy(store);
+}
+
 static void disk_is_waited_for_at_the_end(void **state)
 {
 	struct store *store = create();
@@ -395,13 +428,6 @@ static void kill_around_a_fold_loses_nothing(void **state)
 		clean(state);
 	}
 	assert_int_equal(most, fewest + 1);
-}
-
-static void pages_limit(struct store *store, int64_t pages)
-{
-	AUTO(free_ptr) char *sql = mem_printf("pragma max_page_count = %lld", (long long)pages);
-
-	assert_int_equal(sqlite3_exec(store->db, sql, NULL, NULL, NULL), SQLITE_OK);
 }
 
 static void commit_that_does_not_fit_is_undone(void **state)
@@ -489,6 +515,7 @@ int main(void)
 		cmocka_unit_test_setup(reopened_profile_is_folded_once, clean),
 		cmocka_unit_test_setup(disk_is_waited_for_at_the_end, clean),
 		cmocka_unit_test_setup(kill_around_a_fold_loses_nothing, clean),
+		cmocka_unit_test_setup(row_after_one_that_does_not_fit_is_refused, clean),
 		cmocka_unit_test_setup(commit_that_does_not_fit_is_undone, clean),
 		cmocka_unit_test_setup(fold_that_does_not_fit_loses_no_commit, clean),
 		cmocka_unit_test_setup(counts_that_overflow_are_refused, clean),

@@ -75,15 +75,18 @@ static void add_blob(struct row *row, const void *bytes, size_t size)
 	sqlite3_bind_blob64(row->statement, ++row->column, size ? bytes : "", size, SQLITE_STATIC);
 }
 
+/* After a failure SQLite may have ended the transaction: a row would then be committed by itself. */
 static int row_end(struct row *row)
 {
-	int rc = sqlite3_step(row->statement);
+	int rc;
 
+	if (row->store->failed)
+		return err_set(row->store->failed, "%s", row->store->why);
+	rc = sqlite3_step(row->statement);
 	sqlite3_reset(row->statement);
 	if (rc == SQLITE_DONE)
 		return 0;
-	row->store->failed = true;
-	return container_error(row->store->db, row->store->path, "write");
+	return store_fail(row->store, container_error(row->store->db, row->store->path, "write"));
 }
 
 int store_numbers_write(struct store *store, enum store_statement which, size_t count,

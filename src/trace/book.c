@@ -289,12 +289,13 @@ static void piece_place(struct book *book, const struct drain_process *process, 
 	process->runs->marks.items[index] = block_number(book, &block);
 }
 
+/* What comes after a failure would refer to rows that are not there. */
 static void commit_now_and_then(struct book *book)
 {
 	uint64_t now = clock_monotonic();
 	int err;
 
-	if (now - book->committed < COMMIT_EVERY)
+	if (book->err || now - book->committed < COMMIT_EVERY)
 		return;
 	book->committed = now;
 	err = loadmap_flush(book->loadmap);

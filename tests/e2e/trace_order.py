@@ -327,6 +327,23 @@ class Order(unittest.TestCase):
             run = subprocess.run([lib.ASSAY, "trace", *wrong, "-o", path, "--", "true"], capture_output=True, check=False)
             self.assertEqual(run.returncode, 2, wrong)
 
+    def test_full_disk(self):
+        """The program does not notice; what was committed before can be read, and is told to be a part."""
+        lib.need_root(self)
+        folder, kept = lib.scratch("full"), lib.scratch("full.db")
+        os.makedirs(folder, exist_ok=True)
+        with open(lib.PYTHON, "rb") as stream:
+            data = stream.read(2_000_000)
+        script = (f"mount -t tmpfs -o size=1m none {folder} && {lib.ASSAY} trace -q -o {folder}/x.db -- xz -T1 -c; code=$?; "
+                  f"cp {folder}/x.db {kept} && exit $code")
+        run = subprocess.run(["unshare", "-m", "sh", "-c", script], input=data, capture_output=True, timeout=SECONDS)
+        self.assertEqual(run.returncode, 1)
+        self.assertRegex(run.stderr.decode(), r"^assay: \S*x\.db: cannot \w+: no space left on the disk; make room.*\n$")
+        self.assertEqual(run.stdout, subprocess.run(["xz", "-T1", "-c"], input=data, stdout=subprocess.PIPE, check=True).stdout)
+        report = subprocess.run([lib.ASSAY, "report", "modules", "-i", kept], capture_output=True, text=True, timeout=SECONDS)
+        self.assertIn("did not end as it should", report.stderr)
+        self.assertNotIn("corrupt", report.stderr)
+
     def test_text(self):
         """Text has the same blocks as numbers."""
         trace, _ = self.recorded("true")
