@@ -34,6 +34,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -138,15 +139,38 @@ static void area_init(struct engine_shared *shared, uint64_t bytes)
 	area->large = STREAM_LARGE_MAX;
 }
 
+/* A limit of the size of files (RLIMIT_FSIZE) holds for memory, too: it is lifted meanwhile. */
+static int memory_resize(int memory, uint64_t size)
+{
+	struct rlimit old, lifted;
+	int err;
+
+	if (getrlimit(RLIMIT_FSIZE, &old))
+		return -errno;
+	lifted = (struct rlimit){ size, old.rlim_max < size ? size : old.rlim_max };
+	if (old.rlim_cur < size && setrlimit(RLIMIT_FSIZE, &lifted))
+		return -EFBIG;
+	err = ftruncate(memory, (off_t)size) ? -errno : 0;
+	setrlimit(RLIMIT_FSIZE, &old);
+	return err;
+}
+
 /* However large, it costs what is written to. */
 static int shared_create(struct inject *inject)
 {
 	uint64_t bytes = slot_bytes(inject->tool);
+	int err;
 
 	inject->shared_size = bytes ? STREAM_SLOTS + STREAM_SLOT_COUNT * bytes : ENGINE_SHARED_SIZE;
 	inject->memory = memfd_create("assay", MFD_CLOEXEC);
-	if (inject->memory < 0 || ftruncate(inject->memory, (off_t)inject->shared_size))
-		return err_set(-errno, "cannot create shared memory: %s", strerror(errno));
+	err = inject->memory < 0 ? -errno : memory_resize(inject->memory, inject->shared_size);
+	if (err == -EFBIG)
+		return err_set(
+			err,
+			"cannot create shared memory: the limit of file sizes holds for it, too; "
+			"lift it with 'ulimit -f unlimited'");
+	if (err)
+		return err_set(err, "cannot create shared memory: %s", strerror(-err));
 	inject->shared = mmap(NULL, inject->shared_size, PROT_READ | PROT_WRITE,
 			      MAP_SHARED | MAP_NORESERVE, inject->memory, 0);
 	if (inject->shared == MAP_FAILED) {

@@ -11,6 +11,8 @@ import bisect
 import collections
 import os
 import re
+import resource
+import signal
 import sqlite3
 import struct
 import subprocess
@@ -343,6 +345,22 @@ class Order(unittest.TestCase):
         report = subprocess.run([lib.ASSAY, "report", "modules", "-i", kept], capture_output=True, text=True, timeout=SECONDS)
         self.assertIn("did not end as it should", report.stderr)
         self.assertNotIn("corrupt", report.stderr)
+
+    def test_file_size_limit(self):
+        """It holds for shared memory and for the profile: for one it is lifted, for the other an error like any other."""
+        with open(lib.PYTHON, "rb") as stream:
+            data = stream.read(2_000_000)
+        native = subprocess.run(["xz", "-T1", "-c"], input=data, stdout=subprocess.PIPE, check=True).stdout
+        for size, wanted in ((1 << 40, 0), (1 << 20, 1)):
+            run = subprocess.run([lib.ASSAY, "trace", "-q", "-o", lib.scratch("limit.db"), "--", "xz", "-T1", "-c"], input=data,
+                                 capture_output=True, timeout=SECONDS,
+                                 preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY)))
+            self.assertEqual((run.returncode, run.stdout == native), (wanted, True), run.stderr)
+            self.assertEqual("File too large" in run.stderr.decode(), bool(wanted))
+        run = subprocess.run([lib.ASSAY, "trace", "-q", "-o", lib.scratch("limit.db"), "--", "sh", "-c", "ulimit -f; kill -XFSZ $$"],
+                             capture_output=True, timeout=SECONDS,
+                             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, resource.RLIM_INFINITY)))
+        self.assertEqual((run.stdout.split(), run.returncode), ([b"2097152"], 128 + signal.SIGXFSZ))
 
     def test_text(self):
         """Text has the same blocks as numbers."""
