@@ -401,8 +401,8 @@ int collector_start(struct collector *collector)
 {
 	int err = meta_store(collector);
 
-	signal(SIGXFSZ,
-	       SIG_IGN); /* a file that may not grow is an error like others; the command has its own */
+	/* A file that may not grow is an error like others. The command, which is there by now, keeps what it had. */
+	signal(SIGXFSZ, SIG_IGN);
 	err = err ? err : watches_start(collector);
 	if (!err && !(collector->options->user_only && collector_command_is_target(collector)))
 		err = perfring_enable(collector->ring);

@@ -285,14 +285,13 @@ static int transaction_fail(struct store *store, int err)
 
 static int transaction_undo(struct store *store)
 {
-	AUTO(free_ptr) char *why = take_ptr(store->why);
-	int failed = store->failed, err = transaction_restart(store);
+	int failed = store->failed, err;
+	AUTO(free_ptr) char *why = NULL;
 
-	if (err)
-		return err;
-	if (!failed)
-		return err_set(-EIO, "%s: cannot commit: a write failed", store->path);
-	return err_set(failed, "%s", why);
+	why = failed ? mem_strdup(store->why)
+		     : mem_printf("%s: cannot commit: a write failed", store->path);
+	err = transaction_restart(store);
+	return err ? err : err_set(failed ? failed : -EIO, "%s", why);
 }
 
 static int transaction_end(struct store *store)

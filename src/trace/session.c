@@ -161,7 +161,8 @@ int session_start(struct session *session)
 	sigset_t all, old;
 	int err;
 
-	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like others */
+	/* A file that may not grow is an error like others. The command, which is there by now, keeps what it had. */
+	signal(SIGXFSZ, SIG_IGN);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&session->thread, NULL, session_main, session);
