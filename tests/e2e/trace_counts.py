@@ -7,6 +7,7 @@ count and blocks go different ways (counters in the program; a stream that the h
 
 import collections
 import ctypes
+import itertools
 import json
 import os
 import re
@@ -292,15 +293,17 @@ class Processes(unittest.TestCase):
     def test_the_program_survives_its_host(self):
         code = "print('begun', flush=True)\nprint(sum(i * i for i in range(3000000)), flush=True)"
         result = str(sum(i * i for i in range(3000000))).encode()
-        for tool in ("count", "blocks"):
+        for tool, reaped in itertools.product(("count", "blocks"), (True, False)):
             output = lib.scratch("survivor")
             with open(output, "wb") as stream:
                 host = subprocess.Popen([lib.ASSAY, "trace", "-q", "--tool", tool, "-o", lib.scratch("gone.db"), "--",
                                          lib.PYTHON, "-c", code], stdout=stream, stderr=subprocess.DEVNULL)
             lib.wait_until(lambda: b"begun" in content(output))
             host.kill()
-            lib.wait_until(lambda: result in content(output))  # while it is a zombie
-            host.wait()
+            if reaped:
+                host.wait()
+            lib.wait_until(lambda: result in content(output))
+            host.wait()  # otherwise it has been a zombie until now
 
     def test_exit_status(self):
         self.assertEqual(Trace("count", "sh", "-c", "exit 42", code=None).code, 42)
