@@ -30,7 +30,7 @@ static struct profile_block blocks[] = {
 	{}, { 1, 8, 3, 0, 1 }, { 2, 8, 4, 1, 1 }, { 3, 30, 10, 2, 1 }
 };
 static struct profile_block_part parts[] = { { 1, 3 }, { 2, 4 }, { 3, 10 } };
-#define FORMAT_TEXT "4" /* FLOW_FORMAT */
+#define FORMAT_TEXT "5" /* FLOW_FORMAT */
 static struct profile_named_count meta[] = { { .name = "tool", .text = "paths" },
 					     { .name = "order_format", .text = FORMAT_TEXT } };
 

@@ -82,10 +82,16 @@ static inline void long_places(const uint32_t *symbols, size_t count, unsigned b
 		ret[i] = long_place(symbols + i, bits);
 }
 
+static inline uint32_t greatest_of(const uint32_t *symbols, size_t count, uint32_t greatest)
+{
+	for (size_t i = 0; i < count; i++)
+		greatest = symbols[i] > greatest ? symbols[i] : greatest;
+	return greatest;
+}
+
 /* What is known before a symbol is. */
 struct coder_view {
 	__m128i longs, shorts[3];
-	unsigned state;
 };
 
 static inline void view_take(const struct coder_long *far, const struct coder_short *near,
@@ -93,14 +99,7 @@ static inline void view_take(const struct coder_long *far, const struct coder_sh
 {
 	view->longs = _mm_load_si128((const __m128i *)far);
 	for (unsigned i = 0; i < 3; i++)
-		view->shorts[i] = _mm_load_si128((const __m128i *)near + i);
-	view->state = far->state % STATES;
-}
-
-static inline void short_clear(struct coder_short *near)
-{
-	for (unsigned i = 0; i < sizeof(*near) / sizeof(__m128i); i++)
-		_mm_store_si128((__m128i *)near + i, _mm_setzero_si128());
+		view->shorts[i] = _mm_loadu_si128((const __m128i *)near->symbols + i);
 }
 
 static inline unsigned rank_of(const struct coder_view *view, uint32_t value)
@@ -128,20 +127,42 @@ static inline void view_learn(const struct coder_view *view, struct coder_long *
 			      struct coder_short *near, unsigned rank, uint32_t value)
 {
 	__m128i first = _mm_cvtsi32_si128((int)value), before = first;
-	unsigned place = (rank > 0) + (rank >= CODER_LONG);
-	__m128i moved = _mm_or_si128(
-		_mm_and_si128(_mm_slli_si128(view->longs, 4), _mm_set_epi32(0, -1, -1, -1)),
-		_mm_or_si128(first,
-			     _mm_slli_si128(_mm_cvtsi32_si128(state_next[place][view->state]),
-					    12)));
+	__m128i state = _mm_cvtsi32_si128(state_next[rank][far->state % STATES]);
+	__m128i moved = _mm_or_si128(_mm_and_si128(_mm_slli_si128(view->longs, 4),
+						   _mm_set_epi32(0, -1, -1, -1)),
+				     _mm_or_si128(first, _mm_slli_si128(state, 12)));
 
 	_mm_store_si128((__m128i *)far, words_choose(moves[rank].longs, moved, view->longs));
 	for (unsigned i = 0; i < 3; i++) {
 		moved = _mm_or_si128(_mm_slli_si128(view->shorts[i], 4), before);
 		before = _mm_srli_si128(view->shorts[i], 12);
-		_mm_store_si128((__m128i *)near + i,
-				words_choose(&moves[rank].shorts[i * 4], moved, view->shorts[i]));
+		_mm_storeu_si128((__m128i *)near->symbols + i,
+				 words_choose(&moves[rank].shorts[i * 4], moved, view->shorts[i]));
 	}
+}
+
+static inline unsigned contexts_put(struct coder_long *far, struct coder_short *near,
+				    uint32_t value)
+{
+	struct coder_view view;
+	unsigned rank;
+
+	view_take(far, near, &view);
+	rank = rank_of(&view, value);
+	view_learn(&view, far, near, rank, value);
+	return rank;
+}
+
+static inline size_t spelled_take(const uint32_t *symbols, const uint16_t *events, size_t count,
+				  uint32_t *ret)
+{
+	size_t taken = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		ret[taken] = symbols[i];
+		taken += events[i] % 16 == SPELLED;
+	}
+	return taken;
 }
 
 #include "profile/coder_code.h"
@@ -166,6 +187,9 @@ void coder_forget(struct coder *coder, size_t symbols)
 		for (unsigned value = 0; value < 16; value++)
 			coder->nibbles[i].before[value] = (uint16_t)(value << (CHANCE_BITS - 4));
 	coder->nibbles[NIBBLES].before[0] = 0;
+	memset(coder->counts, 0, RANKS * 16 * sizeof(*coder->counts));
+	coder->period = PERIOD_FIRST;
+	coder->until = PERIOD_FIRST;
 	memset(coder->recent, 0, sizeof(coder->recent));
 	coder->at = CODER_REACH;
 	coder->max = 0;
@@ -176,9 +200,10 @@ void coder_init(struct coder *coder, size_t symbols)
 {
 	*coder = (struct coder){};
 	coder->longs = mem_alloc_aligned(sizeof(*coder->longs) << BITS_MAX, LINE);
-	coder->shorts = mem_alloc_aligned(sizeof(*coder->shorts) * (SHORTS + 1), LINE);
+	coder->shorts = mem_alloc_aligned(sizeof(*coder->shorts) * SHORTS, LINE);
 	coder->nibbles = mem_alloc_aligned((NIBBLES + 2) / 2 * 2 * sizeof(*coder->nibbles), LINE);
-	coder->ranks.events = mem_alloc(BATCH * sizeof(*coder->ranks.events));
+	coder->counts = mem_alloc_aligned(RANKS * 16 * sizeof(*coder->counts), LINE);
+	coder->ranks.events = mem_alloc((BATCH + 16) * sizeof(*coder->ranks.events));
 	coder->spelling.events = mem_alloc(EVENTS * sizeof(*coder->spelling.events));
 	coder_forget(coder, symbols);
 }
@@ -188,6 +213,7 @@ void coder_deinit(struct coder *coder)
 	free(coder->longs);
 	free(coder->shorts);
 	free(coder->nibbles);
+	free(coder->counts);
 	free(coder->ranks.events);
 	free(coder->spelling.events);
 	array_deinit(&coder->ranks.out);
@@ -199,18 +225,95 @@ void coder_deinit(struct coder *coder)
 
 size_t coder_memory(const struct coder *coder)
 {
-	return (sizeof(*coder->longs) << BITS_MAX) + sizeof(*coder->shorts) * (SHORTS + 1) +
-	       (NIBBLES + 2) * sizeof(*coder->nibbles) + (BATCH + EVENTS) * sizeof(uint16_t) +
-	       coder->ranks.out.capacity + coder->spelling.out.capacity + coder->plains.capacity +
-	       coder->out.capacity;
+	return (sizeof(*coder->longs) << BITS_MAX) + sizeof(*coder->shorts) * SHORTS +
+	       (NIBBLES + 2) * sizeof(*coder->nibbles) +
+	       (BATCH + EVENTS + RANKS * 16) * sizeof(uint16_t) + coder->ranks.out.capacity +
+	       coder->spelling.out.capacity + coder->plains.capacity + coder->out.capacity;
 }
 
-void coder_shorts_clear(struct coder *coder, uint32_t max, uint32_t symbol)
+void coder_shorts_clear(struct coder *coder, uint32_t symbol)
 {
-	uint32_t first = max + 1, end = symbol < SHORTS ? symbol + 1 : SHORTS;
+	uint32_t first = coder->max + 1, end = symbol < SHORTS ? symbol + 1 : SHORTS;
 
 	if (first < end)
 		memset(&coder->shorts[first], 0, (end - first) * sizeof(*coder->shorts));
+}
+
+/* --- Chances of ranks ----------------------------------------------------------------------------------- */
+
+static unsigned counts_sum(__m128i eight, __m128i other)
+{
+	__m128i ones = _mm_set1_epi16(1);
+	__m128i sum = _mm_add_epi32(_mm_madd_epi16(eight, ones), _mm_madd_epi16(other, ones));
+
+	sum = _mm_add_epi32(sum, _mm_unpackhi_epi64(sum, sum));
+	sum = _mm_add_epi32(sum, _mm_srli_epi64(sum, 32));
+	return (unsigned)_mm_cvtsi128_si32(sum);
+}
+
+/* Of four values, less 1. Each counts an eighth more than it came, so that none is impossible. */
+static __m128i four_sizes(__m128i counts, __m128 unit)
+{
+	__m128i eighths = _mm_add_epi32(_mm_slli_epi32(counts, 3), _mm_set1_epi32(1));
+
+	return _mm_cvttps_epi32(_mm_mul_ps(_mm_cvtepi32_ps(eighths), unit));
+}
+
+static __m128i eight_sizes(__m128i counts, __m128 unit)
+{
+	__m128i zero = _mm_setzero_si128();
+
+	return _mm_add_epi16(_mm_packs_epi32(four_sizes(_mm_unpacklo_epi16(counts, zero), unit),
+					     four_sizes(_mm_unpackhi_epi16(counts, zero), unit)),
+			     _mm_set1_epi16(1));
+}
+
+/* Each with all before it. */
+static __m128i eight_sums(__m128i sizes)
+{
+	sizes = _mm_add_epi16(sizes, _mm_slli_si128(sizes, 2));
+	sizes = _mm_add_epi16(sizes, _mm_slli_si128(sizes, 4));
+	return _mm_add_epi16(sizes, _mm_slli_si128(sizes, 8));
+}
+
+static __m128i eight_forget(__m128i counts)
+{
+	return _mm_sub_epi16(counts, _mm_srli_epi16(counts, FORGET));
+}
+
+/*
+ * Chances become parts of what came under the same circumstances, most of it of late. Floats are the same everywhere: counts and
+ * eighths of them are exact, and their products are rounded once, to less than there is to divide.
+ */
+static void chances_change(struct coder_nibble *nibble, uint16_t *counts)
+{
+	__m128i *count = (__m128i *)counts, *before = (__m128i *)nibble;
+	__m128i low = _mm_load_si128(count), high = _mm_load_si128(count + 1), sizes, sums;
+	unsigned all = counts_sum(low, high);
+	__m128 unit;
+
+	if (!all)
+		return;
+	unit = _mm_set1_ps((float)((1 << CHANCE_BITS) - 16) / (float)(all * 8 + 16));
+	sizes = eight_sizes(low, unit);
+	sums = eight_sums(sizes);
+	_mm_store_si128(before, _mm_sub_epi16(sums, sizes));
+	sizes = eight_sizes(high, unit);
+	sums = _mm_add_epi16(eight_sums(sizes), _mm_set1_epi16((short)_mm_extract_epi16(sums, 7)));
+	_mm_store_si128(before + 1, _mm_sub_epi16(sums, sizes));
+	_mm_store_si128(count, eight_forget(low));
+	_mm_store_si128(count + 1, eight_forget(high));
+}
+
+void coder_ranks_learn(struct coder *coder, size_t ranks)
+{
+	coder->until -= (int)ranks;
+	if (coder->until > 0)
+		return;
+	for (unsigned i = 0; i < RANKS; i++)
+		chances_change(&coder->nibbles[i], &coder->counts[i * 16]);
+	coder->period = coder->period < PERIOD_MAX ? coder->period * 2 : PERIOD_MAX;
+	coder->until = (int)coder->period;
 }
 
 /* The context moves along recent, and back to its start at the end: cheaper than to move the symbols each time. */
@@ -298,55 +401,55 @@ static uint16_t *number_put(struct coder *coder, uint16_t *event, unsigned kind,
 }
 
 /* A symbol that has no class of its own. */
-static uint16_t *other_put(struct coder *coder, uint16_t *event, const struct coder_spelled *it)
+static uint16_t *other_put(struct coder *coder, uint16_t *event, uint32_t symbol, uint32_t max)
 {
-	uint64_t above = (uint64_t)it->symbol - it->max, below = (uint64_t)it->max - it->symbol;
+	uint64_t above = (uint64_t)symbol - max, below = (uint64_t)max - symbol;
 
 	*event++ = SPELLING * 16 + CLASS_OTHER;
-	return number_put(coder, event, NUMBER_OTHER,
-			  it->symbol > it->max ? above * 2 : below * 2 + 1);
+	return number_put(coder, event, NUMBER_OTHER, symbol > max ? above * 2 : below * 2 + 1);
 }
 
-/* Three events without a branch, of which there are four places. */
-static uint16_t *class_put(struct coder *coder, uint16_t *event, const struct coder_spelled *it)
+/* Two events without a branch. */
+static uint16_t *class_put(struct coder *coder, uint16_t *event, uint32_t symbol, uint32_t max)
 {
-	bool fresh = it->symbol == it->max + 1, small = !(it->symbol >> SMALL_BITS);
-	unsigned rest = length_of(it->symbol | 1 << SMALL_BITS) - SMALL_BITS - 1;
-	unsigned mask = fresh ? 0 : 15, plain = rest > 4 ? rest - 4 : 0;
-	uint64_t class = (small ? CLASS_SMALL : rest + CLASS_SMALL + 1) & mask;
-	uint64_t first = it->symbol >> rest & mask, next = (uint64_t)it->symbol << 4 >> rest & mask;
-	uint64_t events = (SPELLING * 16 + class) | ((SPELLING_FIRST + class) * 16 + first) << 16 |
-			  ((SPELLING_NEXT + class * 16 + first) * 16 + next) << 32;
+	bool fresh = symbol == max + 1, small = !(symbol >> SMALL_BITS);
+	unsigned rest = length_of(symbol | 1 << SMALL_BITS) - SMALL_BITS - 1;
+	unsigned mask = fresh ? 0 : 15;
+	uint32_t class = (small ? CLASS_SMALL : rest + CLASS_SMALL + 1) & mask;
+	uint32_t first = symbol >> rest & mask;
+	uint32_t events = (SPELLING * 16 + class) | ((SPELLING_FIRST + class) * 16 + first) << 16;
 
 	memcpy(event, &events, sizeof(events));
-	plain_put(coder, it->symbol, fresh ? 0 : plain);
-	return event + 3;
+	plain_put(coder, symbol, fresh ? 0 : rest);
+	return event + 2;
 }
 
-void coder_spell(struct coder *coder, const struct coder_spelled *spelled, size_t count)
+/* Those that are greater than all before are among them: no context could name them. */
+void coder_spell(struct coder *coder, const uint32_t *symbols, size_t count)
 {
 	struct coder_stream *stream = &coder->spelling;
 	uint16_t *event = stream->events + stream->event_count;
+	uint32_t max = coder->max;
 
 	array_reserve(&coder->plains, coder->plains.count + (count + 2) * sizeof(uint64_t));
 	for (size_t i = 0; i < count; i++) {
-		const struct coder_spelled *it = &spelled[i];
+		uint32_t symbol = symbols[i];
 
-		if (__builtin_expect(it->symbol > it->max + 1 || (it->symbol >> CLASS_BITS_MAX &&
-								  it->symbol <= it->max),
-				     0))
-			event = other_put(coder, event, it);
+		if (__builtin_expect(
+			    symbol > max + 1 || (symbol >> CLASS_BITS_MAX && symbol <= max), 0))
+			event = other_put(coder, event, symbol, max);
 		else
-			event = class_put(coder, event, it);
+			event = class_put(coder, event, symbol, max);
+		max = symbol > max ? symbol : max;
 	}
+	coder->max = max;
 	stream->event_count = (size_t)(event - stream->events);
 }
 
 static void events_make_room(struct coder *coder)
 {
-	if (coder->ranks.event_count == BATCH ||
-	    coder->spelling.event_count > EVENTS - SPELLED_EVENTS)
-		events_write(coder);
+	if (!ranks_room(coder) || coder->spelling.event_count > EVENTS - SPELLED_EVENTS)
+		groups_write(coder);
 }
 
 /* Numbers are coded with 1 added, so that there is a first bit. */
@@ -380,7 +483,6 @@ void coder_put_all(struct coder *coder, const uint32_t *symbols, size_t count)
 		coder_put(coder, symbols[i]);
 	if (count == first)
 		return;
-	events_write(coder);
 	(coder_is_wide() ? coder_put_many_wide : put_many)(coder, symbols + first, count - first);
 	for (size_t i = count - CODER_REACH; i < count; i++)
 		recent_add(coder, symbols[i]);
@@ -423,9 +525,25 @@ static void out_plains(struct coder *coder)
 		coder->out.items[coder->out.count++] = coder->plains.items[i];
 }
 
+/* What is less than a group. */
+static void rest_write(struct coder *coder)
+{
+	struct coder_stream *ranks = &coder->ranks, *spelling = &coder->spelling;
+	struct writing first = writing_begin(ranks), second = writing_begin(spelling);
+
+	for (size_t i = 0; i < ranks->event_count; i++)
+		rank_write(coder->nibbles, coder->counts, ranks->events[i], &first);
+	coder->until -= (int)ranks->event_count;
+	for (size_t i = 0; i < spelling->event_count; i++)
+		spelling_write(coder->nibbles, spelling->events[i], &second);
+	writing_end(ranks, &first, ranks->events + ranks->event_count);
+	writing_end(spelling, &second, spelling->events + spelling->event_count);
+}
+
 void coder_end(struct coder *coder)
 {
-	events_write(coder);
+	groups_write(coder);
+	rest_write(coder);
 	stream_end(&coder->ranks);
 	stream_end(&coder->spelling);
 	coder->out.count = 0;
@@ -437,18 +555,21 @@ void coder_end(struct coder *coder)
 
 /* --- Reading ------------------------------------------------------------------------------------------ */
 
-static inline uint32_t word_next(struct coder_stream *stream)
+static inline uint8_t byte_next(struct coder_stream *stream)
 {
-	uint32_t word = 0;
+	if (stream->in < stream->in_end)
+		return *stream->in++;
+	stream->beyond++;
+	return 0;
+}
 
-	for (unsigned i = 0; i < sizeof(word); i++) {
-		word <<= 8;
-		if (stream->in < stream->in_end)
-			word |= *stream->in++;
-		else
-			stream->beyond++;
-	}
-	return word;
+/* The range has 63 bits, so that what is read lies across bytes. */
+static inline void byte_read(struct coder_stream *stream)
+{
+	uint8_t byte = byte_next(stream);
+
+	stream->low = stream->low << 8 | (uint8_t)(stream->in_last << 7) | byte >> 1;
+	stream->in_last = byte;
 }
 
 static void stream_read(struct coder_stream *stream, const uint8_t *bytes, const uint8_t *end)
@@ -456,10 +577,12 @@ static void stream_read(struct coder_stream *stream, const uint8_t *bytes, const
 	stream->range = INT64_MAX;
 	stream->in = bytes;
 	stream->in_end = end;
+	stream->in_last = 0;
+	stream->in_group = 0;
 	stream->beyond = 0;
-	stream->low = (uint64_t)word_next(stream) << 31;
-	stream->in_last = word_next(stream);
-	stream->low |= stream->in_last >> 1;
+	stream->low = 0;
+	for (unsigned i = 0; i < sizeof(stream->low); i++)
+		byte_read(stream);
 }
 
 static size_t in_size(const uint8_t **bytes, const uint8_t *end)
@@ -518,17 +641,17 @@ static uint64_t plain_get(struct coder *coder, unsigned bits)
 	return value;
 }
 
-/* The range has 63 bits, so that what is read lies across two words. */
-static inline void range_read(struct coder_stream *stream)
+/* After an event; true: it was the last of a group. */
+static inline bool group_read(struct coder_stream *stream)
 {
-	uint32_t word;
-
-	if (__builtin_expect(stream->range >> 31, 1))
-		return;
-	word = word_next(stream);
-	stream->low = stream->low << 32 | (uint32_t)(stream->in_last << 31) | word >> 1;
-	stream->range <<= 32;
-	stream->in_last = word;
+	if (++stream->in_group < GROUP)
+		return false;
+	stream->in_group = 0;
+	for (unsigned bits = (unsigned)__builtin_clzll(stream->range) - 1; bits >= 8; bits -= 8) {
+		byte_read(stream);
+		stream->range <<= 8;
+	}
+	return true;
 }
 
 /* The last value that has not more before it. */
@@ -542,7 +665,7 @@ static inline unsigned nibble_find(const struct coder_nibble *nibble, uint64_t p
 	return (unsigned)__builtin_ctz((unsigned)_mm_movemask_epi8(beyond) | 1 << 16) - 1;
 }
 
-static inline unsigned nibble_get(struct coder_stream *stream, struct coder_nibble *nibble)
+static inline unsigned nibble_get(struct coder_stream *stream, const struct coder_nibble *nibble)
 {
 	const uint16_t *chances = (const uint16_t *)nibble;
 	uint64_t unit = stream->range >> CHANCE_BITS;
@@ -551,14 +674,27 @@ static inline unsigned nibble_get(struct coder_stream *stream, struct coder_nibb
 
 	stream->low -= unit * before;
 	stream->range = unit * ((chances[value + 1] - before) & ((1 << CHANCE_BITS) - 1));
-	range_read(stream);
-	nibble_learn(nibble, value);
 	return value;
+}
+
+static unsigned rank_get(struct coder *coder, unsigned nibble)
+{
+	unsigned rank = nibble_get(&coder->ranks, &coder->nibbles[nibble]);
+
+	coder->counts[nibble * 16 + rank]++;
+	coder->until--;
+	if (group_read(&coder->ranks))
+		coder_ranks_learn(coder, 0);
+	return rank;
 }
 
 static unsigned spelling_get(struct coder *coder, unsigned nibble)
 {
-	return nibble_get(&coder->spelling, &coder->nibbles[nibble]);
+	unsigned value = nibble_get(&coder->spelling, &coder->nibbles[nibble]);
+
+	group_read(&coder->spelling);
+	nibble_learn(&coder->nibbles[nibble], value);
+	return value;
 }
 
 static uint64_t digits_get(struct coder *coder, unsigned nibble, unsigned length)
@@ -618,29 +754,25 @@ static uint32_t other_get(struct coder *coder)
 
 static uint32_t spelled_get(struct coder *coder)
 {
-	unsigned class = spelling_get(coder, SPELLING), first, next, rest;
-	uint32_t symbol;
+	unsigned class = spelling_get(coder, SPELLING), first, rest;
 
 	if (class == CLASS_OTHER)
 		return other_get(coder);
 	first = spelling_get(coder, SPELLING_FIRST + class);
-	next = spelling_get(coder, SPELLING_NEXT + class * 16 + first);
 	if (class == CLASS_FRESH)
 		return coder->max + 1;
 	if (class == CLASS_SMALL)
 		return first;
 	rest = class - CLASS_SMALL - 1;
-	symbol = (1u << SMALL_BITS | first) << rest | next << rest >> 4;
-	return rest > 4 ? symbol | (uint32_t)plain_get(coder, rest - 4) : symbol;
+	return (1u << SMALL_BITS | first) << rest | (uint32_t)plain_get(coder, rest);
 }
 
 static uint32_t symbol_get(struct coder *coder)
 {
 	const uint32_t *end = &coder->recent[coder->at];
-	struct coder_long *far = &coder->longs[long_place(end, coder->bits)];
-	struct coder_short *near = &coder->shorts[end[-1] % SHORTS];
-	unsigned rank =
-		nibble_get(&coder->ranks, &coder->nibbles[nibble_of(far, near, coder->history)]);
+	struct coder_long *far = long_at(coder->longs, long_place(end, coder->bits));
+	struct coder_short *near = short_at(coder->shorts, end);
+	unsigned rank = rank_get(coder, nibble_of(far, near, coder->history));
 	struct coder_view view;
 	uint32_t symbol;
 
@@ -653,7 +785,7 @@ static uint32_t symbol_get(struct coder *coder)
 			 1;
 	view_learn(&view, far, near, rank, symbol + 1);
 	if (symbol > coder->max && symbol <= CODER_SYMBOL_MAX) {
-		coder_shorts_clear(coder, coder->max, symbol);
+		coder_shorts_clear(coder, symbol);
 		coder->max = symbol;
 	}
 	coder->history = found[rank];

@@ -34,13 +34,15 @@ enum {
 /* Sixteen bytes: what followed the last three symbols, the last first. */
 struct coder_long {
 	uint32_t symbols[CODER_LONG]; /* + 1; 0: none */
-	uint32_t state; /* how many there are, and how often in a row the first was right, about */
+	/* How many there are, and how often in a row the first was right, about; in the second byte the class of that. */
+	uint32_t state;
 };
 
-/* A line of the cache: what followed the last symbol. */
+/* A line of the cache: what followed the last symbol. Before and behind lies what coder_wide.c leaves there. */
 struct coder_short {
+	uint32_t before[CODER_LONG];
 	uint32_t symbols[CODER_SHORT]; /* + 1; 0: none */
-	uint32_t unused[4];
+	uint32_t behind;
 };
 
 /* The chances of sixteen values, in 32768ths: how much those before a value have together. The first is always 0. */
@@ -58,7 +60,8 @@ struct coder_stream {
 	ARRAY(uint8_t) out;
 	/* Reading. */
 	const uint8_t *in, *in_end;
-	uint32_t in_last; /* word: its last bit is not used yet */
+	uint8_t in_last; /* byte: its last bit is not used yet */
+	unsigned in_group; /* events that were read since the range was made greater */
 	size_t beyond; /* bytes read that there are not */
 };
 
@@ -67,6 +70,9 @@ struct coder {
 	unsigned bits; /* of their number */
 	struct coder_short *shorts; /* valid up to that of `max` */
 	struct coder_nibble *nibbles; /* of ranks, of spelled symbols and of numbers */
+	uint16_t *counts; /* by event of ranks: how often it came of late */
+	unsigned period; /* ranks from one change of their chances to the next */
+	int until; /* ranks, until the next; it waits for the end of a group */
 	uint32_t recent[CODER_RECENT]; /* symbols; those before `at` are the context */
 	unsigned at;
 	uint32_t max; /* greatest symbol so far */

@@ -4,11 +4,10 @@
  * Before it is included, these are there, which do the same on every processor, so that what one writes any other reads:
  *
  *	long_places	long_place() of several
+ *	greatest_of	the greatest of some symbols, at least a given one
+ *	contexts_put	the rank of a symbol among those that its contexts name; what came moves to their front
+ *	spelled_take	those of some symbols whose event says that no context named them
  *	nibble_learn	the chances of values move towards what came
- *	coder_view	what is known before a symbol is: view_take() takes it from its contexts
- *	rank_of		the rank of a symbol among those the contexts name
- *	view_learn	what came moves to the front of the contexts
- *	short_clear	a short context that knows nothing
  */
 #include <assert.h>
 #include <string.h>
@@ -17,34 +16,19 @@
 
 /* --- From symbols to events ----------------------------------------------------------------------------- */
 
-/* What changes from symbol to symbol. */
-struct putting {
-	struct coder_spelled *spelled; /* the place for the next one */
-	uint32_t max;
-	unsigned history;
-};
-
-/* Returns the event. No branch depends on whether a symbol is named, which can hardly be predicted. */
-static inline __attribute__((always_inline)) unsigned
-symbol_put(struct coder *coder, struct coder_short *shorts, struct putting *put,
-	   struct coder_long *far, const uint32_t *at)
+static inline struct coder_short *short_at(struct coder_short *shorts, const uint32_t *at)
 {
-	struct coder_short *near = &shorts[at[-1] % SHORTS];
-	uint32_t symbol = *at;
-	unsigned nibble = nibble_of(far, near, put->history), rank;
-	struct coder_view view;
+	return &shorts[at[-1] % SHORTS];
+}
 
-	short_clear(&shorts[put->max < SHORTS ? put->max + 1 : SHORTS]);
-	if (__builtin_expect(symbol > put->max + 1, 0))
-		coder_shorts_clear(coder, put->max, symbol);
-	view_take(far, near, &view);
-	rank = rank_of(&view, symbol + 1);
-	put->spelled->symbol = symbol;
-	put->spelled->max = put->max;
-	put->spelled += rank == SPELLED;
-	view_learn(&view, far, near, rank, symbol + 1);
-	put->max = symbol > put->max ? symbol : put->max;
-	put->history = found[rank];
+/* Returns the event. No branch depends on how the symbol is found, which can hardly be predicted. */
+static inline __attribute__((always_inline)) unsigned
+symbol_put(struct coder_long *far, struct coder_short *near, uint32_t symbol, unsigned *history)
+{
+	unsigned nibble = nibble_of(far, near, *history);
+	unsigned rank = contexts_put(far, near, symbol + 1);
+
+	*history = found[rank];
 	return nibble * 16 + rank;
 }
 
@@ -52,30 +36,30 @@ symbol_put(struct coder *coder, struct coder_short *shorts, struct putting *put,
 static inline void batch_put(struct coder *coder, const uint32_t *symbols, size_t count,
 			     const uint32_t *end)
 {
-	size_t left = (size_t)(end - symbols), known = count + FETCH_AHEAD;
+	size_t left = (size_t)(end - symbols), i = 0;
+	size_t fetched = left < count + FETCH_AHEAD ? left : count + FETCH_AHEAD;
 	struct coder_long *longs = coder->longs;
 	struct coder_short *shorts = coder->shorts;
-	struct coder_spelled spelled[BATCH + 1];
-	struct putting put = { spelled, coder->max, coder->history };
 	uint16_t *events = coder->ranks.events + coder->ranks.event_count;
-	uint32_t places[BATCH + FETCH_AHEAD];
+	uint32_t places[BATCH + FETCH_AHEAD], spelled[BATCH + 16];
+	unsigned history = coder->history;
 
-	known = known < left ? known : left;
-	long_places(symbols, known, coder->bits, places);
-	for (; known < count + FETCH_AHEAD; known++)
-		places[known] = 0;
-	for (size_t i = 0; i < count; i++) {
-		size_t ahead = i + FETCH_AHEAD;
-
-		__builtin_prefetch(&longs[places[ahead]], 1);
-		__builtin_prefetch(&shorts[ahead < left ? symbols[ahead - 1] % SHORTS : 0], 1);
-		events[i] =
-			(uint16_t)symbol_put(coder, shorts, &put, &longs[places[i]], symbols + i);
+	long_places(symbols, fetched, coder->bits, places);
+	coder_shorts_clear(coder, greatest_of(symbols, count, coder->max));
+	for (; i + FETCH_AHEAD < fetched; i++) {
+		__builtin_prefetch(long_at(longs, places[i + FETCH_AHEAD]), 1);
+		__builtin_prefetch(short_at(shorts, symbols + i + FETCH_AHEAD), 1);
+		events[i] = (uint16_t)symbol_put(long_at(longs, places[i]),
+						 short_at(shorts, symbols + i), symbols[i],
+						 &history);
 	}
+	for (; i < count; i++)
+		events[i] = (uint16_t)symbol_put(long_at(longs, places[i]),
+						 short_at(shorts, symbols + i), symbols[i],
+						 &history);
 	coder->ranks.event_count += count;
-	coder->max = put.max;
-	coder->history = put.history;
-	coder_spell(coder, spelled, (size_t)(put.spelled - spelled));
+	coder->history = history;
+	coder_spell(coder, spelled, spelled_take(symbols, events, count, spelled));
 }
 
 /* --- From events to bytes ------------------------------------------------------------------------------- */
@@ -92,82 +76,139 @@ struct writing {
 	uint8_t *out;
 };
 
+/* A group has at most six bytes, but eight are stored. */
 static inline struct writing writing_begin(struct coder_stream *stream)
 {
 	array_reserve(&stream->out,
-		      stream->out.count + (stream->event_count + 1) * sizeof(uint32_t));
+		      stream->out.count + (stream->event_count + GROUP) * 2 + sizeof(uint64_t));
 	return (struct writing){ stream->low, stream->range,
 				 stream->out.items + stream->out.count };
 }
 
-static inline void writing_end(struct coder_stream *stream, const struct writing *now)
+/* Events from `first` on have not been written. */
+static inline void writing_end(struct coder_stream *stream, const struct writing *now,
+			       const uint16_t *first)
 {
+	size_t left = stream->event_count - (size_t)(first - stream->events);
+
 	stream->out.count = (size_t)(now->out - stream->out.items);
 	stream->low = now->low;
 	stream->range = now->range;
-	stream->event_count = 0;
+	memmove(stream->events, first, left * sizeof(*first));
+	stream->event_count = left;
 }
 
-/*
- * An event takes its part of the range. The upper half of what is certain is written in any case, and counts if the range has
- * become small. No branch depends on that, either: GCC would make one.
- */
-static inline __attribute__((always_inline)) void event_write(struct coder_nibble *nibbles,
+/* An event takes its part of the range. */
+static inline __attribute__((always_inline)) void event_write(const struct coder_nibble *nibbles,
 							      unsigned event, struct writing *now)
 {
-	char *chances = (char *)nibbles + (size_t)event * sizeof(uint16_t);
-	uint64_t unit = now->range >> CHANCE_BITS, low, full; /* full: all ones, or 0 */
-	uint32_t two, before, bytes;
+	const char *chances = (const char *)nibbles + (size_t)event * sizeof(uint16_t);
+	uint64_t unit = now->range >> CHANCE_BITS;
+	uint32_t two, before;
 
 	memcpy(&two, chances, sizeof(two)); /* how much is before the value, and before the next */
 	before = two & 0xffff;
-	low = now->low + unit * before;
+	now->low += unit * before;
 	now->range = unit * (((two >> 16) - before) & ((1 << CHANCE_BITS) - 1));
-	bytes = __builtin_bswap32((uint32_t)(low >> 31));
+}
+
+/* What is certain of `low` is written, whole bytes of it, and the range is as many times greater. */
+static inline __attribute__((always_inline)) void group_end(struct writing *now)
+{
+	unsigned bits = (unsigned)(__builtin_clzll(now->range) - 1) & ~7u;
+	uint64_t bytes = __builtin_bswap64(now->low << 1);
+
 	memcpy(now->out, &bytes, sizeof(bytes));
-	now->low = low;
-	__asm__("cmpq %5, %0; cmovb %3, %0; cmovb %4, %1; sbbq %2, %2"
-		: "+&r"(now->range), "+&r"(now->low), "=&r"(full)
-		: "r"(now->range << 32), "r"(low << 33 >> 1), "r"(1ul << 31)
-		: "cc");
-	if (__builtin_expect((int64_t)(low & full) < 0, 0))
+	if (__builtin_expect((int64_t)now->low < 0, 0))
 		carry(now->out);
-	now->out += full & sizeof(bytes);
+	now->out += bits / 8;
+	now->low = now->low << bits & INT64_MAX;
+	now->range <<= bits;
+}
+
+static inline __attribute__((always_inline)) void rank_write(const struct coder_nibble *nibbles,
+							     uint16_t *counts, unsigned event,
+							     struct writing *now)
+{
+	event_write(nibbles, event, now);
+	counts[event]++;
+}
+
+static inline __attribute__((always_inline)) void ranks_write(const struct coder_nibble *nibbles,
+							      uint16_t *counts,
+							      const uint16_t *events,
+							      struct writing *now)
+{
+#pragma GCC unroll 4
+	for (unsigned i = 0; i < GROUP; i++)
+		rank_write(nibbles, counts, events[i], now);
+	group_end(now);
+}
+
+static inline __attribute__((always_inline)) void
+spelling_write(struct coder_nibble *nibbles, unsigned event, struct writing *now)
+{
+	event_write(nibbles, event, now);
 	nibble_learn(&nibbles[event / 16], event % 16);
 }
 
-/* All events of both streams. Each waits for the one before it in the same stream, so two at a time take not much longer than one. */
-static inline void events_write(struct coder *coder)
+static inline __attribute__((always_inline)) void
+spellings_write(struct coder_nibble *nibbles, const uint16_t *events, struct writing *now)
+{
+#pragma GCC unroll 4
+	for (unsigned i = 0; i < GROUP; i++)
+		spelling_write(nibbles, events[i], now);
+	group_end(now);
+}
+
+/*
+ * All whole groups of events of both streams. Each waits for the one before it in the same stream, so one of each takes not
+ * much longer than one.
+ */
+static inline void groups_write(struct coder *coder)
 {
 	struct coder_stream *ranks = &coder->ranks, *spelling = &coder->spelling;
 	struct writing first = writing_begin(ranks), second = writing_begin(spelling);
 	const uint16_t *rank = ranks->events, *spelled = spelling->events;
-	const uint16_t *rank_end = rank + ranks->event_count;
-	const uint16_t *spelled_end = spelled + spelling->event_count;
+	const uint16_t *rank_end = rank + ranks->event_count / GROUP * GROUP;
+	const uint16_t *spelled_end = spelled + spelling->event_count / GROUP * GROUP;
 	struct coder_nibble *nibbles = coder->nibbles;
+	uint16_t *counts = coder->counts;
 
-	while (rank < rank_end && spelled < spelled_end) {
-		event_write(nibbles, *rank++, &first);
-		event_write(nibbles, *spelled++, &second);
+	for (; rank < rank_end && spelled < spelled_end; rank += GROUP, spelled += GROUP) {
+		ranks_write(nibbles, counts, rank, &first);
+		spellings_write(nibbles, spelled, &second);
 	}
-	while (rank < rank_end)
-		event_write(nibbles, *rank++, &first);
-	while (spelled < spelled_end)
-		event_write(nibbles, *spelled++, &second);
-	writing_end(ranks, &first);
-	writing_end(spelling, &second);
+	for (; rank < rank_end; rank += GROUP)
+		ranks_write(nibbles, counts, rank, &first);
+	for (; spelled < spelled_end; spelled += GROUP)
+		spellings_write(nibbles, spelled, &second);
+	coder_ranks_learn(coder, (size_t)(rank - ranks->events));
+	writing_end(ranks, &first, rank);
+	writing_end(spelling, &second, spelled);
 }
 
-/* The symbols of the context lie before those to be put, but for the first. No events wait. */
+/* Ranks that can be put before some are written: chances change between two groups. */
+static inline size_t ranks_room(const struct coder *coder)
+{
+	size_t until = coder->until > 0 ? ((size_t)coder->until + GROUP - 1) / GROUP * GROUP
+					: GROUP;
+
+	return (until < BATCH ? until : BATCH) - coder->ranks.event_count;
+}
+
+/* The symbols of the context lie before those to be put, but for the first. */
 static inline void put_many(struct coder *coder, const uint32_t *symbols, size_t count)
 {
 	const uint32_t *end = symbols + count;
 
 	while (symbols < end) {
-		size_t left = (size_t)(end - symbols), some = left < BATCH ? left : BATCH;
+		size_t left = (size_t)(end - symbols), room = ranks_room(coder);
+		size_t some = left < room ? left : room;
 
 		batch_put(coder, symbols, some, end);
-		events_write(coder);
+		if (some == room)
+			groups_write(coder);
 		symbols += some;
 	}
 }

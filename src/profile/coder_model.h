@@ -9,6 +9,7 @@
 enum {
 	BITS_MIN = 8,
 	BITS_MAX = 16,
+	LONG_SIZE_BITS = 4,
 	SHORT_BITS = 16,
 	SHORTS = 1 << SHORT_BITS,
 	RATE = 5,
@@ -20,15 +21,20 @@ enum {
 	SPELLED = CODER_LONG + CODER_SHORT, /* the rank of what nobody named */
 	BEYOND_MAX = 8, /* bytes that a reader may take beyond what was written: the range's last */
 	FETCH_AHEAD = 16, /* symbols; more than CODER_REACH */
-	BATCH = 512, /* symbols that become events together */
-	/* How a symbol is spelled: its class, the four bits behind its first, and the next four. The rest is plain. */
+	GROUP = 3, /* events, after which the range is made greater: 3 * CHANCE_BITS fit into it */
+	BATCH = 384, /* symbols that become events together; whole groups */
+	/* Ranks, from one change of their chances to the next: at first, and at most. Whole groups. */
+	PERIOD_FIRST = 96,
+	PERIOD_MAX = 3072,
+	FORGET = 3, /* each time, counts lose this part of them: so many bits less */
+	/* How a symbol is spelled: its class, and the four bits behind its first. The rest is plain. */
 	CLASS_FRESH = 0, /* one greater than all before */
 	CLASS_SMALL = 1, /* below sixteen: four bits are all */
 	CLASS_OTHER = 15, /* as a number: how far it is from the greatest before */
 	SMALL_BITS = 4,
 	CLASS_BITS_MAX =
 		CLASS_OTHER - 1 + SMALL_BITS - 1, /* of a symbol that has a class of its own */
-	/* A number: its length in several parts, and then as with symbols. */
+	/* A number: its length in several parts, the four bits behind its first, and the next four. */
 	PART_LAST = 15, /* of a length: more than that, another part follows */
 	PARTS = 5, /* that make a length up to 64 */
 	LENGTHS = 65,
@@ -36,11 +42,9 @@ enum {
 	NUMBER_OTHER = CODER_KINDS, /* a kind of its own: distances of CLASS_OTHER */
 	/* Of nibbles, in order. */
 	RANKS = STATE_CLASSES * 2 * 2 * FOUND,
-	SPELLING = RANKS, /* of symbols: class, first four bits by class, next four by both */
+	SPELLING = RANKS, /* of symbols: class, four bits by class */
 	SPELLING_FIRST = SPELLING + 1,
-	SPELLING_NEXT = SPELLING_FIRST + 16,
-	NUMBERS = SPELLING_NEXT +
-		  16 * 16, /* the same for each kind: parts, first four bits by length, next four */
+	NUMBERS = SPELLING_FIRST + 16, /* of each kind: parts, four bits by length, next four */
 	NUMBER_FIRST = PARTS,
 	NUMBER_NEXT = NUMBER_FIRST + LENGTHS,
 	NUMBER_NIBBLES = NUMBER_NEXT + LENGTHS_TOLD * 16,
@@ -73,26 +77,39 @@ enum {
 	, X(14)                                                                                    \
 	, X(15)
 
-/* By state. */
-static const uint8_t state_classes[STATES] = {
-	[16] = SIXTEEN(CLASS_1),
-	[32] = SIXTEEN(CLASS_2),
-	[48] = SIXTEEN(CLASS_3),
-};
+#define STATE_1(c) ((16 + (c)) | CLASS_1(c) << 8)
+#define STATE_2(c) ((32 + (c)) | CLASS_2(c) << 8)
+#define STATE_3(c) ((48 + (c)) | CLASS_3(c) << 8)
+#define MORE(c) ((c) < 15 ? (c) + 1 : 15)
+#define RIGHT_1(c) STATE_1(MORE(c))
+#define RIGHT_2(c) STATE_2(MORE(c))
+#define RIGHT_3(c) STATE_3(MORE(c))
+#define WRONG_1(c) STATE_1((c) / 2)
+#define WRONG_2(c) STATE_2((c) / 2)
+#define WRONG_3(c) STATE_3((c) / 2)
+#define NOWHERE                                                                                    \
+	{                                                                                          \
+		SIXTEEN(WRONG_1), SIXTEEN(WRONG_2), SIXTEEN(WRONG_3), SIXTEEN(WRONG_3)             \
+	}
 
-#define RIGHT(symbols, c) ((symbols)*16 + ((c) < 15 ? (c) + 1 : 15))
-#define RIGHT_1(c) RIGHT(1, c)
-#define RIGHT_2(c) RIGHT(2, c)
-#define RIGHT_3(c) RIGHT(3, c)
-#define WRONG_1(c) (16 + (c) / 2)
-#define WRONG_2(c) (32 + (c) / 2)
-#define WRONG_3(c) (48 + (c) / 2)
-
-/* The next state, by the place where the symbol was: the first, elsewhere, nowhere. */
-static const uint8_t state_next[3][STATES] = {
+/* The next state and its class, by rank: where in the long context the symbol was. */
+static const uint16_t state_next[SPELLED + 1][STATES] = {
 	{ [16] = SIXTEEN(RIGHT_1), [32] = SIXTEEN(RIGHT_2), [48] = SIXTEEN(RIGHT_3) },
 	{ [32] = SIXTEEN(WRONG_2), [48] = SIXTEEN(WRONG_3) },
-	{ SIXTEEN(WRONG_1), SIXTEEN(WRONG_2), SIXTEEN(WRONG_3), SIXTEEN(WRONG_3) },
+	{ [32] = SIXTEEN(WRONG_2), [48] = SIXTEEN(WRONG_3) },
+	NOWHERE,
+	NOWHERE,
+	NOWHERE,
+	NOWHERE,
+	NOWHERE,
+	NOWHERE,
+	NOWHERE,
+	NOWHERE,
+	NOWHERE,
+	NOWHERE,
+	NOWHERE,
+	NOWHERE,
+	NOWHERE,
 };
 
 /* By value: where the chances move to. Each keeps a little. */
@@ -118,7 +135,7 @@ static inline unsigned nibble_of(const struct coder_long *far, const struct code
 				 unsigned history)
 {
 	unsigned same = far->symbols[0] == near->symbols[0], few = !near->symbols[FEW];
-	unsigned class = state_classes[far->state % STATES];
+	unsigned class = far->state >> 8;
 
 	return ((class * 2 + same) * 2 + few) * FOUND + history;
 }
@@ -126,7 +143,7 @@ static inline unsigned nibble_of(const struct coder_long *far, const struct code
 /* By rank: how a symbol was found. */
 static const uint8_t found[SPELLED + 1] = { 0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3 };
 
-/* Where the long context of the symbols before `end` is. */
+/* Where the long context of the symbols before `end` is, in bytes. */
 #define LONG_FACTORS 0x9e3779b1u, 0x85ebca6bu, 0xc2b2ae35u
 #define LONG_FACTOR_LAST 0x27d4eb2fu
 
@@ -138,17 +155,19 @@ static inline uint32_t long_place(const uint32_t *end, unsigned bits)
 #pragma GCC unroll 4
 	for (unsigned i = 0; i < CODER_REACH; i++)
 		key += (end[-1 - (int)i] + 1) * factors[i];
-	return (key ^ key >> 15) * LONG_FACTOR_LAST >> (32 - bits);
+	return (uint32_t)((key ^ key >> 15) * LONG_FACTOR_LAST >> (32 - bits) << LONG_SIZE_BITS);
 }
 
-/* A symbol that no context named, and the greatest before it. */
-struct coder_spelled {
-	uint32_t symbol, max;
-};
+static inline struct coder_long *long_at(struct coder_long *longs, uint32_t place)
+{
+	return (struct coder_long *)((char *)longs + place);
+}
 
 /* --- What coder.c does for coder_wide.c ----------------------------------------------------------------- */
 
-/* Symbols become events of `spelling`. */
-void coder_spell(struct coder *coder, const struct coder_spelled *spelled, size_t count);
-/* The contexts up to that of a symbol become valid, where it is not the next. */
-void coder_shorts_clear(struct coder *coder, uint32_t max, uint32_t symbol);
+/* Symbols that no context named become events of `spelling`. */
+void coder_spell(struct coder *coder, const uint32_t *symbols, size_t count);
+/* Short contexts up to that of a symbol become valid. */
+void coder_shorts_clear(struct coder *coder, uint32_t symbol);
+/* After a group of ranks: their chances change if it is time. */
+void coder_ranks_learn(struct coder *coder, size_t ranks);

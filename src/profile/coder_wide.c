@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A short context is one register here, a long one or the chances of a nibble the part of one. */
+/* Both contexts of a symbol are one register here, the chances of a nibble the part of one. */
 #include "profile/coder_wide.h"
 
 #include <assert.h>
@@ -11,36 +11,21 @@
 bool coder_is_wide(void)
 {
 	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-	       __builtin_cpu_supports("bmi2");
+	       __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("lzcnt");
 }
 
 /* For all that follows. */
 #ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx512f,avx512vl,bmi,bmi2"))),                 \
+#pragma clang attribute push(__attribute__((target("avx512f,avx512vl,bmi,bmi2,lzcnt,popcnt"))),    \
 			     apply_to = function)
 #else
-#pragma GCC target("avx512f,avx512vl,bmi,bmi2")
+#pragma GCC target("avx512f,avx512vl,bmi,bmi2,lzcnt,popcnt")
 #endif
 
 #include "profile/coder_model.h"
 
-/* So many words from the front on. */
-#define FRONT(words) ((1 << ((words) > 0 ? (words) : 0)) - 1)
-
-/* By rank: which words of the contexts are replaced by those before them; where in the long one the symbol was. */
-static const struct {
-	uint16_t shorts;
-	uint8_t longs, place;
-} moves[SPELLED + 1] = {
-#define MOVE(rank)                                                                                 \
-	{                                                                                          \
-		FRONT((rank) < SPELLED ? (rank)-CODER_LONG + 1 : CODER_SHORT),                     \
-			FRONT((rank) < CODER_LONG ? (rank) + 1 : CODER_LONG),                      \
-			((rank) > 0) + ((rank) >= CODER_LONG)                                      \
-	}
-	SIXTEEN(MOVE)
-#undef MOVE
-};
+/* Both contexts are one register: the long one's symbols and its state lie around those of the short one. */
+enum { LONG_WORDS = 1 << SPELLED | 7, SHORT_FIRST = 1 << CODER_LONG };
 
 static inline void nibble_learn(struct coder_nibble *nibble, unsigned value)
 {
@@ -74,53 +59,75 @@ static inline void long_places(const uint32_t *symbols, size_t count, unsigned b
 							_mm512_set1_epi32((int)factors[j])));
 		key = _mm512_mullo_epi32(_mm512_xor_si512(key, _mm512_srli_epi32(key, 15)),
 					 _mm512_set1_epi32((int)LONG_FACTOR_LAST));
-		_mm512_storeu_si512(ret + i, _mm512_srl_epi32(key, shift));
+		key = _mm512_slli_epi32(_mm512_srl_epi32(key, shift), LONG_SIZE_BITS);
+		_mm512_storeu_si512(ret + i, key);
 	}
 	for (; i < count; i++)
 		ret[i] = long_place(symbols + i, bits);
 }
 
-struct coder_view {
-	__m128i longs;
-	__m512i shorts;
-	unsigned state;
-};
-
-static inline void view_take(const struct coder_long *far, const struct coder_short *near,
-			     struct coder_view *view)
+static inline uint32_t greatest_of(const uint32_t *symbols, size_t count, uint32_t greatest)
 {
-	view->longs = _mm_load_si128((const __m128i *)far);
-	view->shorts = _mm512_load_si512(near);
-	view->state = far->state % STATES;
+	__m512i most = _mm512_set1_epi32((int)greatest);
+	size_t i = 0;
+
+	for (; i + 16 <= count; i += 16)
+		most = _mm512_max_epu32(most, _mm512_loadu_si512(symbols + i));
+	most = _mm512_mask_max_epu32(
+		most, (__mmask16)_bzhi_u32(0xffff, (unsigned)(count - i)), most,
+		_mm512_maskz_loadu_epi32((__mmask16)_bzhi_u32(0xffff, (unsigned)(count - i)),
+					 symbols + i));
+	return _mm512_reduce_max_epu32(most);
 }
 
-static inline void short_clear(struct coder_short *near)
+/*
+ * Where the symbol was, and before that, what is there moves one word back, and the symbol to the front of each context. If the
+ * long one has it, nothing of the short one moves.
+ */
+static inline unsigned contexts_put(struct coder_long *far, struct coder_short *near,
+				    uint32_t value)
 {
-	_mm512_store_si512(near, _mm512_setzero_si512());
+	const __m512i around = _mm512_setr_epi32(0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3);
+	const __m128i back = _mm_setr_epi32(0, 1, 2, SPELLED);
+	__m512i first = _mm512_set1_epi32((int)value), both, moved;
+	unsigned places, rank;
+
+	both = _mm512_mask_permutexvar_epi32(
+		_mm512_load_si512(near), LONG_WORDS, around,
+		_mm512_castsi128_si512(_mm_load_si128((const __m128i *)far)));
+	places = _mm512_cmpeq_epi32_mask(both, first) | 1 << SPELLED;
+	rank = (unsigned)__builtin_ctz(places);
+	moved = _mm512_mask_mov_epi32(_mm512_alignr_epi32(both, first, 15), SHORT_FIRST, first);
+	both = _mm512_mask_mov_epi32(both, (__mmask16)_blsmsk_u32(places), moved);
+	both = _mm512_mask_set1_epi32(both, 1 << SPELLED, state_next[rank][far->state % STATES]);
+	_mm512_store_si512(near, both);
+	_mm_store_si128((__m128i *)far, _mm512_castsi512_si128(_mm512_permutexvar_epi32(
+						_mm512_castsi128_si512(back), both)));
+	return rank;
 }
 
-/* What is behind the symbols of a short context is 0, which is no symbol's; behind those of a long one there is a state. */
-static inline unsigned rank_of(const struct coder_view *view, uint32_t value)
+/* Up to sixteen more than are taken are written. */
+static inline size_t spelled_take(const uint32_t *symbols, const uint16_t *events, size_t count,
+				  uint32_t *ret)
 {
-	__m512i wanted = _mm512_set1_epi32((int)value);
-	unsigned longs = _mm_cmpeq_epi32_mask(view->longs, _mm512_castsi512_si128(wanted));
-	unsigned shorts = _mm512_cmpeq_epi32_mask(view->shorts, wanted);
+	const __m512i spelled = _mm512_set1_epi32(SPELLED);
+	size_t taken = 0, i = 0;
 
-	return (unsigned)__builtin_ctz((longs & FRONT(CODER_LONG)) | shorts << CODER_LONG |
-				       1 << SPELLED);
-}
+	for (; i + 16 <= count; i += 16) {
+		__m512i sixteen =
+			_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(events + i)));
+		__mmask16 those =
+			_mm512_cmpeq_epi32_mask(_mm512_and_si512(sixteen, spelled), spelled);
 
-static inline void view_learn(const struct coder_view *view, struct coder_long *far,
-			      struct coder_short *near, unsigned rank, uint32_t value)
-{
-	__m512i first = _mm512_set1_epi32((int)value);
-	__m128i longs = _mm_alignr_epi32(view->longs, _mm512_castsi512_si128(first), 3);
-	__m512i shorts = _mm512_alignr_epi32(view->shorts, first, 15);
-
-	longs = _mm_mask_mov_epi32(view->longs, moves[rank].longs, longs);
-	longs = _mm_insert_epi32(longs, state_next[moves[rank].place][view->state], CODER_LONG);
-	_mm_store_si128((__m128i *)far, longs);
-	_mm512_store_si512(near, _mm512_mask_mov_epi32(view->shorts, moves[rank].shorts, shorts));
+		_mm512_storeu_si512(ret + taken, _mm512_maskz_compress_epi32(
+							 those, _mm512_loadu_si512(symbols + i)));
+		taken += (size_t)__builtin_popcount(those);
+	}
+	for (; i < count; i++) {
+		ret[taken] = symbols[i];
+		taken += events[i] % 16 == SPELLED;
+	}
+	return taken;
 }
 
 #include "profile/coder_code.h"

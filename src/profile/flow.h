@@ -38,7 +38,7 @@ enum {
 	 * Of the bytes that runs.h, sequence.h and cyclepack.h write: a profile says in which format they are. Raise it whenever any of
 	 * them writes something else.
 	 */
-	FLOW_FORMAT = 4,
+	FLOW_FORMAT = 5,
 	FLOW_ROW = 1 << 18, /* repeated paths */
 	FLOW_MIN_TRIPS = 2,
 	FLOW_ROOM = 4 << 20, /* symbols that all threads of a space collect for rows, at most */

@@ -115,28 +115,46 @@ size_t sequence_job_memory(const struct sequence_job *job)
 	       job->counts.capacity * sizeof(*job->counts.items);
 }
 
+/*
+ * Names symbols in order of appearance, counts them and tells which they are; returns how many there are. A symbol is taken for
+ * a new one in any case, and counts as such if it is: no branch depends on that.
+ */
+static uint32_t names_give(uint32_t *names, const uint32_t *symbols, size_t count, uint32_t *ret,
+			   uint32_t *counts, uint32_t *named)
+{
+	uint32_t last = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		uint32_t symbol = symbols[i], name = names[symbol];
+
+		__builtin_prefetch(&names[symbols[i + NAMES_AHEAD < count ? i + NAMES_AHEAD : i]],
+				   1);
+		named[last] = symbol;
+		counts[last] = 0;
+		last += !name;
+		name = name ? name : last;
+		names[symbol] = name;
+		ret[i] = name;
+		counts[name - 1]++;
+	}
+	return last;
+}
+
 void sequence_job_name(struct sequence_job *job, struct sequence_namer *namer, uint32_t limit,
 		       const uint32_t *symbols, size_t count)
 {
+	uint32_t named;
+
 	assert(count <= SEQUENCE_ROW_MAX);
 	names_reserve(namer, limit);
 	array_reserve(&job->names, count);
+	array_reserve(&job->counts, count + 1);
+	array_reserve(&namer->named, count + 1);
 	job->names.count = count;
-	job->counts.count = 0;
-	namer->named.count = 0;
-	for (size_t i = 0; i < count; i++) {
-		uint32_t *name = &namer->names[symbols[i]];
-
-		if (i + NAMES_AHEAD < count)
-			__builtin_prefetch(&namer->names[symbols[i + NAMES_AHEAD]], 1);
-		if (!*name) {
-			*array_push(&namer->named) = symbols[i];
-			*array_push(&job->counts) = 0;
-			*name = (uint32_t)namer->named.count;
-		}
-		job->names.items[i] = *name;
-		job->counts.items[*name - 1]++;
-	}
+	named = names_give(namer->names, symbols, count, job->names.items, job->counts.items,
+			   namer->named.items);
+	job->counts.count = named;
+	namer->named.count = named;
 	array_each(&namer->named, symbol)
 		namer->names[*symbol] = 0;
 }
