@@ -44,25 +44,6 @@
 
 /* --- What every processor can do ---------------------------------------------------------------------- */
 
-#define ONES(words) ((words) > 0 ? UINT32_MAX : 0)
-#define WORDS_4(n) ONES(n), ONES((n)-1), ONES((n)-2), ONES((n)-3)
-
-/* By rank: which words of the contexts are replaced by those before them. */
-static const struct {
-	_Alignas(16) uint32_t longs[4];
-	_Alignas(16) uint32_t shorts[CODER_SHORT];
-} moves[SPELLED + 1] = {
-#define MOVE(rank)                                                                                 \
-	{                                                                                          \
-		{ ONES(1), ONES(rank), ONES((rank)-1), UINT32_MAX },                               \
-		{                                                                                  \
-			WORDS_4((rank)-2), WORDS_4((rank)-6), WORDS_4((rank)-10)                   \
-		}                                                                                  \
-	}
-	SIXTEEN(MOVE)
-#undef MOVE
-};
-
 static inline void nibble_learn(struct coder_nibble *nibble, unsigned value)
 {
 	__m128i *now = (__m128i *)nibble;
@@ -89,66 +70,66 @@ static inline uint32_t greatest_of(const uint32_t *symbols, size_t count, uint32
 	return greatest;
 }
 
-/* What is known before a symbol is. */
+/* Both contexts, in the order of ranks: the long one's symbols, those of the short one, and the long one's state. */
 struct coder_view {
-	__m128i longs, shorts[3];
+	__m128i low, high;
 };
 
 static inline void view_take(const struct coder_long *far, const struct coder_short *near,
 			     struct coder_view *view)
 {
-	view->longs = _mm_load_si128((const __m128i *)far);
-	for (unsigned i = 0; i < 3; i++)
-		view->shorts[i] = _mm_loadu_si128((const __m128i *)near->symbols + i);
+	__m128i longs = _mm_loadl_epi64((const __m128i *)far);
+	__m128i those = _mm_setr_epi16(-1, -1, -1, 0, 0, 0, 0, 0);
+	__m128i low = _mm_load_si128((const __m128i *)near);
+
+	view->low = _mm_or_si128(_mm_and_si128(those, longs), _mm_andnot_si128(those, low));
+	view->high = _mm_insert_epi16(_mm_load_si128((const __m128i *)near + 1), far->state, 7);
 }
 
-static inline unsigned rank_of(const struct coder_view *view, uint32_t value)
+static inline unsigned rank_of(const struct coder_view *view, uint16_t value)
 {
-	__m128i wanted = _mm_set1_epi32((int)value);
-	__m128i equal = _mm_packs_epi16(_mm_packs_epi32(_mm_cmpeq_epi32(view->shorts[0], wanted),
-							_mm_cmpeq_epi32(view->shorts[1], wanted)),
-					_mm_packs_epi32(_mm_cmpeq_epi32(view->shorts[2], wanted),
-							_mm_setzero_si128()));
-	int first = _mm_movemask_ps(_mm_castsi128_ps(_mm_cmpeq_epi32(view->longs, wanted)));
+	__m128i wanted = _mm_set1_epi16((short)value);
+	__m128i equal = _mm_packs_epi16(_mm_cmpeq_epi16(view->low, wanted),
+					_mm_cmpeq_epi16(view->high, wanted));
 
-	return (unsigned)__builtin_ctz((first & 7) | _mm_movemask_epi8(equal) << CODER_LONG |
-				       1 << SPELLED);
+	return (unsigned)__builtin_ctz((unsigned)_mm_movemask_epi8(equal) | 1 << SPELLED);
 }
 
-static inline __m128i words_choose(const uint32_t *mask, __m128i yes, __m128i no)
+static inline __m128i words_choose(__m128i chosen, __m128i yes, __m128i no)
 {
-	__m128i chosen = _mm_load_si128((const __m128i *)mask);
-
 	return _mm_or_si128(_mm_and_si128(chosen, yes), _mm_andnot_si128(chosen, no));
 }
 
-/* What came moves to the front, what was before it one place back. */
+/*
+ * Up to where the symbol was, what is there moves one word back, and the symbol to the front of each context. If the long one
+ * has it, nothing of the short one moves.
+ */
 static inline void view_learn(const struct coder_view *view, struct coder_long *far,
-			      struct coder_short *near, unsigned rank, uint32_t value)
+			      struct coder_short *near, unsigned rank, uint16_t value)
 {
-	__m128i first = _mm_cvtsi32_si128((int)value), before = first;
-	__m128i state = _mm_cvtsi32_si128(state_next[rank][far->state % STATES]);
-	__m128i moved = _mm_or_si128(_mm_and_si128(_mm_slli_si128(view->longs, 4),
-						   _mm_set_epi32(0, -1, -1, -1)),
-				     _mm_or_si128(first, _mm_slli_si128(state, 12)));
+	__m128i end = _mm_set1_epi16((short)(rank + 1));
+	__m128i low = _mm_insert_epi16(_mm_slli_si128(view->low, 2), value, 0);
+	__m128i high = _mm_or_si128(_mm_slli_si128(view->high, 2), _mm_srli_si128(view->low, 14));
+	unsigned state = state_next[rank][far->state % STATES];
 
-	_mm_store_si128((__m128i *)far, words_choose(moves[rank].longs, moved, view->longs));
-	for (unsigned i = 0; i < 3; i++) {
-		moved = _mm_or_si128(_mm_slli_si128(view->shorts[i], 4), before);
-		before = _mm_srli_si128(view->shorts[i], 12);
-		_mm_storeu_si128((__m128i *)near->symbols + i,
-				 words_choose(&moves[rank].shorts[i * 4], moved, view->shorts[i]));
-	}
+	low = _mm_insert_epi16(low, value, CODER_LONG);
+	low = words_choose(_mm_cmpgt_epi16(end, _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7)), low,
+			   view->low);
+	high = words_choose(_mm_cmpgt_epi16(end, _mm_setr_epi16(8, 9, 10, 11, 12, 13, 14, 15)),
+			    high, view->high);
+	_mm_store_si128((__m128i *)near, low);
+	_mm_store_si128((__m128i *)near + 1, high);
+	_mm_storel_epi64((__m128i *)far, _mm_insert_epi16(low, (int)state, CODER_LONG));
 }
 
 static inline unsigned contexts_put(struct coder_long *far, struct coder_short *near,
-				    uint32_t value)
+				    uint16_t value, bool named)
 {
 	struct coder_view view;
 	unsigned rank;
 
 	view_take(far, near, &view);
-	rank = rank_of(&view, value);
+	rank = named ? rank_of(&view, value) : SPELLED;
 	view_learn(&view, far, near, rank, value);
 	return rank;
 }
@@ -181,6 +162,8 @@ static unsigned bits_for(size_t symbols)
 void coder_forget(struct coder *coder, size_t symbols)
 {
 	coder->bits = bits_for(symbols);
+	if (coder->max >= LOWS)
+		memset(coder->highs, 0, (LOWS + 1) * sizeof(*coder->highs));
 	memset(coder->longs, 0, sizeof(*coder->longs) << coder->bits);
 	memset(coder->shorts, 0, sizeof(*coder->shorts));
 	for (unsigned i = 0; i < NIBBLES; i++)
@@ -201,6 +184,7 @@ void coder_init(struct coder *coder, size_t symbols)
 	*coder = (struct coder){};
 	coder->longs = mem_alloc_aligned(sizeof(*coder->longs) << BITS_MAX, LINE);
 	coder->shorts = mem_alloc_aligned(sizeof(*coder->shorts) * SHORTS, LINE);
+	coder->highs = mem_zalloc((LOWS + 1) * sizeof(*coder->highs));
 	coder->nibbles = mem_alloc_aligned((NIBBLES + 2) / 2 * 2 * sizeof(*coder->nibbles), LINE);
 	coder->counts = mem_alloc_aligned(RANKS * 16 * sizeof(*coder->counts), LINE);
 	coder->ranks.events = mem_alloc((BATCH + 16) * sizeof(*coder->ranks.events));
@@ -212,6 +196,7 @@ void coder_deinit(struct coder *coder)
 {
 	free(coder->longs);
 	free(coder->shorts);
+	free(coder->highs);
 	free(coder->nibbles);
 	free(coder->counts);
 	free(coder->ranks.events);
@@ -767,6 +752,15 @@ static uint32_t spelled_get(struct coder *coder)
 	return (1u << SMALL_BITS | first) << rest | (uint32_t)plain_get(coder, rest);
 }
 
+/* Greater than CODER_SYMBOL_MAX if nothing is named there. */
+static uint32_t named_get(const struct coder *coder, const struct coder_view *view, unsigned rank)
+{
+	const uint16_t *words = (const uint16_t *)view;
+
+	return words[rank] ? (uint32_t)coder->highs[words[rank]] * LOWS + words[rank] - 1
+			   : UINT32_MAX;
+}
+
 static uint32_t symbol_get(struct coder *coder)
 {
 	const uint32_t *end = &coder->recent[coder->at];
@@ -777,13 +771,9 @@ static uint32_t symbol_get(struct coder *coder)
 	uint32_t symbol;
 
 	view_take(far, near, &view);
-	if (rank == SPELLED)
-		symbol = spelled_get(coder);
-	else
-		symbol = (rank < CODER_LONG ? far->symbols[rank]
-					    : near->symbols[rank - CODER_LONG]) -
-			 1;
-	view_learn(&view, far, near, rank, symbol + 1);
+	symbol = rank == SPELLED ? spelled_get(coder) : named_get(coder, &view, rank);
+	view_learn(&view, far, near, rank, low_of(symbol));
+	coder->highs[low_of(symbol)] = high_of(symbol);
 	if (symbol > coder->max && symbol <= CODER_SYMBOL_MAX) {
 		coder_shorts_clear(coder, symbol);
 		coder->max = symbol;

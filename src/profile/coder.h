@@ -31,18 +31,18 @@ enum {
 	CODER_SYMBOL_MAX = 0x7fffffff,
 };
 
-/* Sixteen bytes: what followed the last three symbols, the last first. */
+/* Eight bytes: what followed the last three symbols, the last first. */
 struct coder_long {
-	uint32_t symbols[CODER_LONG]; /* + 1; 0: none */
+	uint16_t symbols[CODER_LONG]; /* their lower parts, from 1 on; 0: none */
 	/* How many there are, and how often in a row the first was right, about; in the second byte the class of that. */
-	uint32_t state;
+	uint16_t state;
 };
 
-/* A line of the cache: what followed the last symbol. Before and behind lies what coder_wide.c leaves there. */
+/* Half a line of the cache: what followed the last symbol. Around it is what lies there when both contexts are put together. */
 struct coder_short {
-	uint32_t before[CODER_LONG];
-	uint32_t symbols[CODER_SHORT]; /* + 1; 0: none */
-	uint32_t behind;
+	uint16_t before[CODER_LONG];
+	uint16_t symbols[CODER_SHORT]; /* as those of a long context */
+	uint16_t behind;
 };
 
 /* The chances of sixteen values, in 32768ths: how much those before a value have together. The first is always 0. */
@@ -69,6 +69,7 @@ struct coder {
 	struct coder_long *longs;
 	unsigned bits; /* of their number */
 	struct coder_short *shorts; /* valid up to that of `max` */
+	uint16_t *highs; /* by lower part: the higher part of the last symbol that had it */
 	struct coder_nibble *nibbles; /* of ranks, of spelled symbols and of numbers */
 	uint16_t *counts; /* by event of ranks: how often it came of late */
 	unsigned period; /* ranks from one change of their chances to the next */

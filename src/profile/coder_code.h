@@ -5,7 +5,7 @@
  *
  *	long_places	long_place() of several
  *	greatest_of	the greatest of some symbols, at least a given one
- *	contexts_put	the rank of a symbol among those that its contexts name; what came moves to their front
+ *	contexts_put	the rank of a symbol among those that its contexts name, or SPELLED; what came moves to their front
  *	spelled_take	those of some symbols whose event says that no context named them
  *	nibble_learn	the chances of values move towards what came
  */
@@ -21,44 +21,79 @@ static inline struct coder_short *short_at(struct coder_short *shorts, const uin
 	return &shorts[at[-1] % SHORTS];
 }
 
-/* Returns the event. No branch depends on how the symbol is found, which can hardly be predicted. */
-static inline __attribute__((always_inline)) unsigned
-symbol_put(struct coder_long *far, struct coder_short *near, uint32_t symbol, unsigned *history)
+/*
+ * Returns the event. No branch depends on how the symbol is found, which can hardly be predicted. `named`: contexts may name it.
+ */
+static inline __attribute__((always_inline)) unsigned symbol_put(struct coder_long *far,
+								 struct coder_short *near,
+								 uint16_t low, bool named,
+								 unsigned *history)
 {
 	unsigned nibble = nibble_of(far, near, *history);
-	unsigned rank = contexts_put(far, near, symbol + 1);
+	unsigned rank = contexts_put(far, near, low, named);
 
 	*history = found[rank];
 	return nibble * 16 + rank;
+}
+
+/* Symbols that have lower parts only, as nearly all sequences have. Returns how the last was found. */
+static inline __attribute__((always_inline)) unsigned lows_put(struct coder *coder,
+							       const uint32_t *symbols,
+							       size_t count, const uint32_t *places,
+							       size_t fetched, uint16_t *events)
+{
+	struct coder_long *longs = coder->longs;
+	struct coder_short *shorts = coder->shorts;
+	unsigned history = coder->history;
+	size_t i = 0;
+
+	for (; i + FETCH_AHEAD < fetched; i++) {
+		__builtin_prefetch(long_at(longs, places[i + FETCH_AHEAD]), 1);
+		__builtin_prefetch(short_at(shorts, symbols + i + FETCH_AHEAD), 1);
+		events[i] = (uint16_t)symbol_put(long_at(longs, places[i]),
+						 short_at(shorts, symbols + i),
+						 (uint16_t)(symbols[i] + 1), true, &history);
+	}
+	for (; i < count; i++)
+		events[i] = (uint16_t)symbol_put(long_at(longs, places[i]),
+						 short_at(shorts, symbols + i),
+						 (uint16_t)(symbols[i] + 1), true, &history);
+	return history;
+}
+
+/* Any others: contexts name a lower part, which stands for the last symbol that had it. */
+static inline unsigned highs_put(struct coder *coder, const uint32_t *symbols, size_t count,
+				 const uint32_t *places, uint16_t *events)
+{
+	unsigned history = coder->history;
+
+	for (size_t i = 0; i < count; i++) {
+		uint16_t low = low_of(symbols[i]), high = high_of(symbols[i]);
+		bool named = coder->highs[low] == high;
+
+		coder->highs[low] = high;
+		events[i] = (uint16_t)symbol_put(long_at(coder->longs, places[i]),
+						 short_at(coder->shorts, symbols + i), low, named,
+						 &history);
+	}
+	return history;
 }
 
 /* At most BATCH. The symbols of the context lie before them, and others may follow, up to end. */
 static inline void batch_put(struct coder *coder, const uint32_t *symbols, size_t count,
 			     const uint32_t *end)
 {
-	size_t left = (size_t)(end - symbols), i = 0;
+	size_t left = (size_t)(end - symbols);
 	size_t fetched = left < count + FETCH_AHEAD ? left : count + FETCH_AHEAD;
-	struct coder_long *longs = coder->longs;
-	struct coder_short *shorts = coder->shorts;
-	uint16_t *events = coder->ranks.events + coder->ranks.event_count;
 	uint32_t places[BATCH + FETCH_AHEAD], spelled[BATCH + 16];
-	unsigned history = coder->history;
+	uint32_t greatest = greatest_of(symbols, count, coder->max);
+	uint16_t *events = coder->ranks.events + coder->ranks.event_count;
 
 	long_places(symbols, fetched, coder->bits, places);
-	coder_shorts_clear(coder, greatest_of(symbols, count, coder->max));
-	for (; i + FETCH_AHEAD < fetched; i++) {
-		__builtin_prefetch(long_at(longs, places[i + FETCH_AHEAD]), 1);
-		__builtin_prefetch(short_at(shorts, symbols + i + FETCH_AHEAD), 1);
-		events[i] = (uint16_t)symbol_put(long_at(longs, places[i]),
-						 short_at(shorts, symbols + i), symbols[i],
-						 &history);
-	}
-	for (; i < count; i++)
-		events[i] = (uint16_t)symbol_put(long_at(longs, places[i]),
-						 short_at(shorts, symbols + i), symbols[i],
-						 &history);
+	coder_shorts_clear(coder, greatest);
+	coder->history = greatest < LOWS ? lows_put(coder, symbols, count, places, fetched, events)
+					 : highs_put(coder, symbols, count, places, events);
 	coder->ranks.event_count += count;
-	coder->history = history;
 	coder_spell(coder, spelled, spelled_take(symbols, events, count, spelled));
 }
 

@@ -9,9 +9,10 @@
 enum {
 	BITS_MIN = 8,
 	BITS_MAX = 16,
-	LONG_SIZE_BITS = 4,
+	LONG_SIZE_BITS = 3,
 	SHORT_BITS = 16,
 	SHORTS = 1 << SHORT_BITS,
+	LOWS = UINT16_MAX, /* lower parts: symbols below are nothing else */
 	RATE = 5,
 	CHANCE_BITS = 15,
 	STATES = 64, /* of a long context: symbols there are * 16 + confidence */
@@ -138,6 +139,17 @@ static inline unsigned nibble_of(const struct coder_long *far, const struct code
 	unsigned class = far->state >> 8;
 
 	return ((class * 2 + same) * 2 + few) * FOUND + history;
+}
+
+/* The parts of a symbol. */
+static inline uint16_t low_of(uint32_t symbol)
+{
+	return (uint16_t)(symbol % LOWS + 1);
+}
+
+static inline uint16_t high_of(uint32_t symbol)
+{
+	return (uint16_t)(symbol / LOWS);
 }
 
 /* By rank: how a symbol was found. */

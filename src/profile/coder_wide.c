@@ -10,22 +10,24 @@
 
 bool coder_is_wide(void)
 {
-	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+	return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+	       __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("bmi") &&
 	       __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("lzcnt");
 }
 
 /* For all that follows. */
 #ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx512f,avx512vl,bmi,bmi2,lzcnt,popcnt"))),    \
-			     apply_to = function)
+#pragma clang attribute push(                                                                      \
+	__attribute__((target("avx512f,avx512bw,avx512vl,bmi,bmi2,lzcnt,popcnt"))),                \
+	apply_to = function)
 #else
-#pragma GCC target("avx512f,avx512vl,bmi,bmi2,lzcnt,popcnt")
+#pragma GCC target("avx512f,avx512bw,avx512vl,bmi,bmi2,lzcnt,popcnt")
 #endif
 
 #include "profile/coder_model.h"
 
 /* Both contexts are one register: the long one's symbols and its state lie around those of the short one. */
-enum { LONG_WORDS = 1 << SPELLED | 7, SHORT_FIRST = 1 << CODER_LONG };
+enum { LONG_WORDS = 1 << SPELLED | 7, FIRSTS = 1 | 1 << CODER_LONG };
 
 static inline void nibble_learn(struct coder_nibble *nibble, unsigned value)
 {
@@ -80,29 +82,29 @@ static inline uint32_t greatest_of(const uint32_t *symbols, size_t count, uint32
 	return _mm512_reduce_max_epu32(most);
 }
 
-/*
- * Where the symbol was, and before that, what is there moves one word back, and the symbol to the front of each context. If the
- * long one has it, nothing of the short one moves.
- */
+/* As in coder.c, where view_learn() explains it. */
 static inline unsigned contexts_put(struct coder_long *far, struct coder_short *near,
-				    uint32_t value)
+				    uint16_t value, bool named)
 {
-	const __m512i around = _mm512_setr_epi32(0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3);
-	const __m128i back = _mm_setr_epi32(0, 1, 2, SPELLED);
-	__m512i first = _mm512_set1_epi32((int)value), both, moved;
+	const __m256i around = _mm256_setr_epi16(0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3);
+	const __m256i later =
+		_mm256_setr_epi16(0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14);
+	const __m128i back = _mm_setr_epi16(0, 1, 2, SPELLED, 0, 0, 0, 0);
+	__m256i first = _mm256_set1_epi16((short)value), both, moved;
 	unsigned places, rank;
 
-	both = _mm512_mask_permutexvar_epi32(
-		_mm512_load_si512(near), LONG_WORDS, around,
-		_mm512_castsi128_si512(_mm_load_si128((const __m128i *)far)));
-	places = _mm512_cmpeq_epi32_mask(both, first) | 1 << SPELLED;
+	both = _mm256_mask_permutexvar_epi16(
+		_mm256_load_si256((const __m256i *)near), LONG_WORDS, around,
+		_mm256_castsi128_si256(_mm_loadl_epi64((const __m128i *)far)));
+	places = (named ? _mm256_cmpeq_epi16_mask(both, first) : 0) | 1 << SPELLED;
 	rank = (unsigned)__builtin_ctz(places);
-	moved = _mm512_mask_mov_epi32(_mm512_alignr_epi32(both, first, 15), SHORT_FIRST, first);
-	both = _mm512_mask_mov_epi32(both, (__mmask16)_blsmsk_u32(places), moved);
-	both = _mm512_mask_set1_epi32(both, 1 << SPELLED, state_next[rank][far->state % STATES]);
-	_mm512_store_si512(near, both);
-	_mm_store_si128((__m128i *)far, _mm512_castsi512_si128(_mm512_permutexvar_epi32(
-						_mm512_castsi128_si512(back), both)));
+	moved = _mm256_mask_mov_epi16(_mm256_permutexvar_epi16(later, both), FIRSTS, first);
+	both = _mm256_mask_mov_epi16(both, (__mmask16)_blsmsk_u32(places), moved);
+	both = _mm256_mask_set1_epi16(both, 1 << SPELLED,
+				      (short)state_next[rank][far->state % STATES]);
+	_mm256_store_si256((__m256i *)near, both);
+	_mm_storel_epi64((__m128i *)far, _mm256_castsi256_si128(_mm256_permutexvar_epi16(
+						 _mm256_castsi128_si256(back), both)));
 	return rank;
 }
 
