@@ -158,11 +158,14 @@ const uint32_t cycles_powers[CYCLES_SHORT] = {
 
 uint32_t cycles_hash(const uint32_t *symbols, size_t length)
 {
-	uint32_t sum = 0;
+	const uint32_t square = CYCLES_FACTOR * CYCLES_FACTOR;
+	uint32_t even = length % 2 ? symbols[length - 1] : 0, odd = 0;
 
-	for (size_t i = length; i-- > 0;)
-		sum = sum * CYCLES_FACTOR + symbols[i];
-	return cycles_hash_end(sum, length);
+	for (size_t i = length / 2 * 2; i; i -= 2) {
+		even = even * square + symbols[i - 2];
+		odd = odd * square + symbols[i - 1];
+	}
+	return cycles_hash_end((uint64_t)(odd * CYCLES_FACTOR) << 32 | even, length);
 }
 
 static inline bool same(const struct cycles *cycles, uint32_t slot, const uint32_t *symbols,

@@ -123,12 +123,15 @@ uint32_t cycles_intern(struct cycles *cycles, const uint32_t *symbols, size_t le
  * the place of its header in words: 0 if there is no such entry, or no memory for it.
  */
 uint32_t cycles_hash(const uint32_t *symbols, size_t length);
-/* A hash is of a sum: the symbol at place i times the factor to the power of i. */
+/*
+ * A hash is of two sums, the lower word of even places and the upper word of odd ones: the symbol at place i times the factor to the
+ * power of i.
+ */
 #define CYCLES_FACTOR 0x9e3779b1u
 extern const uint32_t cycles_powers[CYCLES_SHORT];
-static inline uint32_t cycles_hash_end(uint32_t sum, size_t length)
+static inline uint32_t cycles_hash_end(uint64_t sums, size_t length)
 {
-	return (uint32_t)(((uint64_t)length << 32 | sum) * 0xbf58476d1ce4e5b9u >> 32);
+	return (uint32_t)((sums + length) * 0xbf58476d1ce4e5b9u >> 32);
 }
 static inline __attribute__((always_inline)) void cycles_fetch(const struct cycles *cycles,
 							       uint32_t hash);

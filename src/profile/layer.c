@@ -118,11 +118,11 @@ static void open_append(struct layer *layer, const uint32_t *symbols, size_t cou
 	bool runs = !layer->depth && !layer->space->options.upper;
 
 	array_reserve(&layer->open, room);
-	array_reserve(&layer->origins, room);
+	array_reserve(&layer->skipped, room);
 	layer->open.count += (runs ? scan_fold : scan_copy)(
-		symbols, count, layer->taken, layer->open.items + at, layer->origins.items + at);
-	layer->taken += (uint32_t)count;
-	layer->origins.items[layer->open.count] = layer->taken;
+		symbols, count, layer->left_out, layer->open.items + at, layer->skipped.items + at);
+	layer->left_out += (uint32_t)(at + count - layer->open.count);
+	layer->skipped.items[layer->open.count] = layer->left_out;
 }
 
 static void open_drop(struct layer *layer, size_t count)
@@ -130,8 +130,8 @@ static void open_drop(struct layer *layer, size_t count)
 	size_t left = layer->open.count - count;
 
 	memmove(layer->open.items, layer->open.items + count, left * sizeof(*layer->open.items));
-	memmove(layer->origins.items, layer->origins.items + count,
-		(left + 1) * sizeof(*layer->origins.items));
+	memmove(layer->skipped.items, layer->skipped.items + count,
+		(left + 1) * sizeof(*layer->skipped.items));
 	layer->open.count = layer->scanned = left;
 }
 
@@ -146,9 +146,9 @@ static uint32_t cycle_find(struct layer *layer, const uint32_t *symbols, size_t 
 }
 
 /* For a cycle that is not where its hash leads to at first. */
-static uint32_t cycle_intern(struct layer *layer, const struct scan_cycle *found)
+static uint32_t cycle_intern(struct layer *layer, const uint32_t *symbols,
+			     const struct scan_cycle *found)
 {
-	const uint32_t *symbols = layer->open.items + found->first;
 	uint32_t place = cycle_find(layer, symbols, found->length, found->hash);
 
 	return place ? place : cycle_add(layer, symbols, found->length, found->hash, false);
@@ -174,7 +174,7 @@ static void places_guess(const struct cycles *cycles, const struct scan *scan, u
 static size_t guesses_take(struct layer *layer, const struct scan *scan, size_t i)
 {
 	const struct cycles *cycles = &layer->level->cycles;
-	const uint32_t *words = cycles->words.items, *open = layer->open.items;
+	const uint32_t *words = cycles->words.items, *open = scan_based(scan, layer->open.items);
 	size_t at = layer->pending, unknown = layer->unknown_count;
 	struct layer_repeat last = { layer->trips, layer->place };
 
@@ -183,7 +183,7 @@ static size_t guesses_take(struct layer *layer, const struct scan *scan, size_t 
 		uint32_t place = scan->guesses[i], symbol;
 
 		if (place == last.place ||
-		    !cycles_is(cycles, place, open + found->first, found->length))
+		    !cycles_is(cycles, place, open + found->last, found->length))
 			break;
 		symbol = symbol_kept(words + last.place, last.trips);
 		layer->batch[at] = last;
@@ -203,10 +203,10 @@ static size_t guesses_take(struct layer *layer, const struct scan *scan, size_t 
 /* Any other. guess: 0 if it is not known where the hash led to. */
 static void cycle_hand_on(struct layer *layer, const struct scan_cycle *found, uint32_t guess)
 {
-	const uint32_t *symbols = layer->open.items + found->first;
+	const uint32_t *symbols = scan_based(&layer->level->scan, layer->open.items) + found->last;
 	bool right = cycles_is(&layer->level->cycles, guess, symbols, found->length);
 
-	cycle_found(layer, right ? guess : cycle_intern(layer, found), found->trips);
+	cycle_found(layer, right ? guess : cycle_intern(layer, symbols, found), found->trips);
 }
 
 static void cycles_hand_on(struct layer *layer, struct scan *scan)
@@ -236,7 +236,7 @@ void layer_settle(struct layer *layer)
 
 	if (layer->open.count == layer->scanned)
 		return;
-	taken = scan_find(&level->scan, layer->open.items, layer->origins.items, layer->open.count,
+	taken = scan_find(&level->scan, layer->open.items, layer->skipped.items, layer->open.count,
 			  level->max_cycle);
 	cycles_hand_on(layer, &level->scan);
 	open_drop(layer, taken);
@@ -592,7 +592,7 @@ void layer_destroy(struct layer *layer)
 
 		layer_unlink(layer);
 		array_deinit(&layer->open);
-		array_deinit(&layer->origins);
+		array_deinit(&layer->skipped);
 		free(layer);
 		layer = next;
 	}
@@ -617,6 +617,6 @@ size_t layer_memory(const struct layer *layer)
 
 	for (; layer; layer = layer->next)
 		bytes += sizeof(*layer) + layer->open.capacity * sizeof(*layer->open.items) +
-			 layer->origins.capacity * sizeof(*layer->origins.items);
+			 layer->skipped.capacity * sizeof(*layer->skipped.items);
 	return bytes;
 }

@@ -104,8 +104,8 @@ struct layer {
 	ARRAY(uint32_t)
 	open; /* symbols that are not in a complete cycle yet, as far as was looked */
 	ARRAY(uint32_t)
-	origins; /* where they were in all that came in, and where the next one will be: of runs, some are left out (scan_fold()) */
-	uint32_t taken; /* symbols so far, as origins count them */
+	skipped; /* how many symbols were left out before each of them, and before the next one (scan_fold()) */
+	uint32_t left_out; /* so far, as skipped counts them */
 	size_t scanned; /* of them were looked at: the cycle that has not ended */
 	uint32_t place; /* of the header of the last complete cycle; 0: none */
 	uint64_t trips; /* of it, in a row */

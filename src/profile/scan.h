@@ -14,7 +14,7 @@
  *
  * Many cycles are a single symbol that comes again and again. Where one comes more than three times in a row, the first two and the
  * last make the same cycles as all of them, but that the second is one of more trips: the others can be left out before
- * (scan_fold()), if it is known where the rest have been.
+ * (scan_fold()), if it is known how many.
  *
  *	place		0 1 2 3 4 5 6 7
  *	symbol		A B C A B C B D
@@ -30,7 +30,7 @@
 
 /* A cycle and how often it comes in a row. */
 struct scan_cycle {
-	uint32_t first; /* its first symbol: index in the block */
+	uint32_t last; /* base + where in the block it begins the last time (scan_based()) */
 	uint32_t length;
 	uint32_t trips;
 	uint32_t hash; /* as cycles_hash() gives it */
@@ -41,28 +41,34 @@ struct scan {
 	uint32_t *places;
 	size_t place_count; /* a power of two */
 	uint32_t base;
-	uint32_t *ends; /* by place in the block: of a cycle that begins there; greater than the number of symbols: nothing ends it */
+	uint32_t *ends; /* by place in the block: base + end of a cycle that begins there; more than CYCLES_SHORT beyond the block: nothing ends it */
 	size_t capacity; /* of all that follows, too */
 	struct scan_cycle *cycles; /* what was found */
 	uint32_t *guesses; /* room for who looks them up */
 	size_t count;
 };
 
+/* Where items are found by base + index. */
+static inline const uint32_t *scan_based(const struct scan *scan, const uint32_t *items)
+{
+	return (const uint32_t *)((uintptr_t)items - scan->base * sizeof(*items));
+}
+
 void scan_deinit(struct scan *scan);
 /*
- * Copies symbols without those that can be left out, and tells where they were, counted from `first` on. Returns how many are left;
- * CYCLES_SLACK more may be written.
+ * Copies symbols without those that can be left out, and tells for each how many were before it, counted from `skipped` on. Returns how
+ * many are left; CYCLES_SLACK more may be written.
  */
-size_t scan_fold(const uint32_t *symbols, size_t count, uint32_t first, uint32_t *ret,
-		 uint32_t *ret_origins);
+size_t scan_fold(const uint32_t *symbols, size_t count, uint32_t skipped, uint32_t *ret,
+		 uint32_t *ret_skipped);
 /* The same, and leaves none out. */
-size_t scan_copy(const uint32_t *symbols, size_t count, uint32_t first, uint32_t *ret,
-		 uint32_t *ret_origins);
+size_t scan_copy(const uint32_t *symbols, size_t count, uint32_t skipped, uint32_t *ret,
+		 uint32_t *ret_skipped);
 /*
  * Finds the cycles from the first symbol on that end in the block or have the greatest length; returns where the last
- * one ends. Consecutive ones that are equal are one repeated cycle. CYCLES_SLACK symbols behind the block can be read. `origins` tells where
- * symbols were before some were left out, and where the next one will be.
+ * one ends. Consecutive ones that are equal are one repeated cycle. CYCLES_SLACK symbols behind the block can be read. `skipped` tells how
+ * many symbols were left out before each, and before the next one that will come.
  */
-size_t scan_find(struct scan *scan, const uint32_t *symbols, const uint32_t *origins, size_t count,
+size_t scan_find(struct scan *scan, const uint32_t *symbols, const uint32_t *skipped, size_t count,
 		 uint32_t max_cycle);
 size_t scan_memory(const struct scan *scan);

@@ -3,8 +3,8 @@
  * The cycles of a block, once it is known where they end. Before it is included, these are there, which do the same on every
  * processor; for at most CYCLES_SHORT symbols, where CYCLES_SLACK can be read:
  *
- *	few_same	whether two sequences are equal
- *	few_sum		the sum that a hash is made of
+ *	few_different	0 if two sequences are equal
+ *	few_sums	the sums that a hash is made of
  */
 #include <stdbool.h>
 
@@ -12,52 +12,72 @@
 #include "profile/scan.h"
 #include "profile/words.h"
 
-/* All ones, or 0. What is not known to be one of these, GCC does not make a branch of, which nobody could predict. */
-static inline uint32_t mask_of(bool condition)
-{
-	uint32_t mask = -(uint32_t)condition;
+/* Where the walk is. */
+struct walk {
+	struct scan_cycle *found; /* the next */
+	size_t at; /* where it begins, this time */
+	uint32_t before; /* symbols that were left out before its first trip, less its trips so far */
+};
 
-	__asm__("" : "+r"(mask));
-	return mask;
+/*
+ * A trip of a cycle, before whose end so many symbols are left out. What is found is overwritten until the next cycle is another: one of other symbols or of
+ * another length, each not 0 if it is. Nobody could predict that, and GCC makes a branch of it however it is written.
+ */
+static inline void trip_take(struct walk *walk, size_t length, uint32_t skipped, uint32_t symbols,
+			     uint32_t lengths)
+{
+	walk->before--;
+	walk->found->last = (uint32_t)walk->at;
+	walk->found->length = (uint32_t)length;
+	walk->found->trips = skipped - walk->before;
+	walk->at += length;
+	__asm__("or %3, %2\n\tcmovnz %4, %0\n\tcmovnz %5, %1"
+		: "+&r"(walk->found), "+&r"(walk->before), "+&r"(symbols)
+		: "r"(lengths), "r"(walk->found + 1), "r"(skipped)
+		: "cc", "memory");
 }
 
-/* Returns where the last cycle ends. */
-static inline uint32_t cycles_walk(struct scan *scan, const uint32_t *symbols,
-				   const uint32_t *origins, size_t count, uint32_t max_cycle)
+/* Whether a cycle that is not short comes again at its end. */
+static __attribute__((noinline)) bool long_same(const uint32_t *symbols, size_t length, size_t left,
+						size_t next)
 {
-	const uint32_t *ends = scan->ends;
-	struct scan_cycle *found = scan->cycles;
-	uint32_t at = 0, first = 0, trips = 0, end = ends[0];
+	return next == length && left >= length && words_same(symbols, symbols + length, length);
+}
+
+/*
+ * Returns where the last cycle ends; everything is found by base + index here. All that is not usual is behind one branch: a cycle that nothing ends
+ * seems to be a long one.
+ */
+static inline size_t cycles_walk(struct scan *scan, const uint32_t *symbols,
+				 const uint32_t *skipped, size_t end_of_all, size_t max_cycle)
+{
+	const uint32_t *ends = scan_based(scan, scan->ends);
+	struct walk walk = { scan->cycles, scan->base, skipped[scan->base] };
+	size_t end = ends[walk.at];
 
 	while (true) {
-		uint32_t length = end - at, next, mask;
-		bool same;
+		size_t length = end - walk.at, next;
 
-		if (length > max_cycle) {
-			end = at + max_cycle;
-			length = max_cycle;
+		if (__builtin_expect(length > CYCLES_SHORT, 0)) {
+			length = length < max_cycle ? length : max_cycle;
+			if (length > end_of_all - walk.at)
+				break;
+			end = walk.at + length;
+			next = ends[end];
+			trip_take(&walk, length, skipped[end],
+				  !long_same(symbols + walk.at, length, end_of_all - end,
+					     next - end < max_cycle ? next - end : max_cycle),
+				  0);
+		} else {
+			next = ends[end];
+			trip_take(&walk, length, skipped[end],
+				  few_different(symbols + walk.at, symbols + end, length),
+				  (uint32_t)((next - end) ^ length));
 		}
-		if (end > count)
-			break;
-		next = ends[end];
-		same = next - end == length;
-		if (__builtin_expect(length <= CYCLES_SHORT, 1))
-			same &= few_same(symbols + at, symbols + end, length);
-		else
-			same = same && words_same(symbols + at, symbols + end, length);
-		mask = mask_of(same);
-		trips += 1 + origins[end] - origins[at] - length;
-		found->first = first;
-		found->length = length;
-		found->trips = trips;
-		found += 1 + (int32_t)mask;
-		trips &= mask;
-		first = (first & mask) | (end & ~mask);
-		at = end;
 		end = next;
 	}
-	scan->count = (size_t)(found - scan->cycles) + (trips > 0);
-	return at;
+	scan->count = (size_t)(walk.found - scan->cycles);
+	return walk.at;
 }
 
 static inline void hashes_make(struct scan *scan, const uint32_t *symbols)
@@ -65,20 +85,22 @@ static inline void hashes_make(struct scan *scan, const uint32_t *symbols)
 	struct scan_cycle *end = scan->cycles + scan->count;
 
 	for (struct scan_cycle *cycle = scan->cycles; cycle < end; cycle++) {
-		const uint32_t *first = symbols + cycle->first;
+		const uint32_t *last = symbols + cycle->last;
 
 		cycle->hash =
 			__builtin_expect(cycle->length <= CYCLES_SHORT, 1)
-				? cycles_hash_end(few_sum(first, cycle->length), cycle->length)
-				: cycles_hash(first, cycle->length);
+				? cycles_hash_end(few_sums(last, cycle->length), cycle->length)
+				: cycles_hash(last, cycle->length);
 	}
 }
 
-static inline uint32_t cycles_take(struct scan *scan, const uint32_t *symbols,
-				   const uint32_t *origins, size_t count, uint32_t max_cycle)
+static inline size_t cycles_take(struct scan *scan, const uint32_t *symbols,
+				 const uint32_t *skipped, size_t count, uint32_t max_cycle)
 {
-	uint32_t taken = cycles_walk(scan, symbols, origins, count, max_cycle);
+	const uint32_t *based = scan_based(scan, symbols);
+	size_t taken =
+		cycles_walk(scan, based, scan_based(scan, skipped), scan->base + count, max_cycle);
 
-	hashes_make(scan, symbols);
-	return taken;
+	hashes_make(scan, based);
+	return taken - scan->base;
 }
