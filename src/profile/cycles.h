@@ -50,11 +50,13 @@ enum {
 	CYCLES_SLOT = 0,
 	CYCLES_LENGTH = 1,
 	/* For who uses the table; zero at first. */
-	CYCLES_FEW = 2, /* symbol + 1 of the repeated cycle of 1, 2, ... trips; 0: none */
-	CYCLES_LAST_TRIPS = 7, /* of its last repeated cycle of more; 0: none */
-	CYCLES_LAST_SYMBOL = 8, /* of the same */
+	CYCLES_KEPT = 2,
+	CYCLES_LAST_TRIPS =
+		CYCLES_KEPT, /* of its last repeated cycle of more than a few; 0: none */
+	CYCLES_LAST_SYMBOL = 3, /* symbol + 1 of the same */
+	CYCLES_FEW = 4, /* symbol + 1 of the repeated cycle of 1, 2, ... trips; 0: none */
 	CYCLES_HEADER = 9,
-	CYCLES_FEW_TRIPS = CYCLES_LAST_TRIPS - CYCLES_FEW,
+	CYCLES_FEW_TRIPS = CYCLES_HEADER - CYCLES_FEW,
 };
 
 /* 0 is the default everywhere. */
@@ -119,7 +121,7 @@ void cycles_deinit(struct cycles *cycles);
 uint32_t cycles_intern(struct cycles *cycles, const uint32_t *symbols, size_t length, bool force);
 
 /*
- * The same in steps, for who has several to look up: the hash, then what it needs of memory, then the cycle's symbols, then
+ * The same in steps, for who has several to look up: the hash, then where it leads to (cycles_place()), then the cycle's symbols, then
  * the place of its header in words: 0 if there is no such entry, or no memory for it.
  */
 uint32_t cycles_hash(const uint32_t *symbols, size_t length);
@@ -133,8 +135,6 @@ static inline uint32_t cycles_hash_end(uint64_t sums, size_t length)
 {
 	return (uint32_t)((sums + length) * 0xbf58476d1ce4e5b9u >> 32);
 }
-static inline __attribute__((always_inline)) void cycles_fetch(const struct cycles *cycles,
-							       uint32_t hash);
 uint32_t cycles_find(struct cycles *cycles, const uint32_t *symbols, size_t length, uint32_t hash);
 /* Of at most CYCLES_SHORT symbols, where CYCLES_SLACK words can be read. */
 uint32_t cycles_find_short(struct cycles *cycles, const uint32_t *symbols, size_t length,
@@ -172,38 +172,29 @@ static inline const uint32_t *cycles_symbols(const struct cycles *cycles, uint32
 	return &cycles->words.items[cycles_at(cycles, slot)->at];
 }
 
+struct cycles_index {
+	const uint64_t *places;
+	size_t mask;
+};
+
+/* Without a table, or if it has no open addressing, all hashes lead to the same place, which is free. Until a cycle is added. */
+static inline struct cycles_index cycles_index(const struct cycles *cycles)
+{
+	static const uint64_t nowhere;
+
+	return cycles && cycles->places
+		       ? (struct cycles_index){ cycles->places, cycles->places_mask }
+		       : (struct cycles_index){ &nowhere, 0 };
+}
+
+/* Where a hash leads to at first. Its lower word is the place of a header, maybe of another hash, or 0. */
+static inline const uint64_t *cycles_place(struct cycles_index index, uint32_t hash)
+{
+	return &index.places[hash & index.mask];
+}
+
 /* Slots are 1 to this. */
 static inline uint32_t cycles_last(const struct cycles *cycles)
 {
 	return (uint32_t)cycles->entries.count - 1;
-}
-
-/* Always inlined: GCC takes a function that only fetches for one without effects, and leaves out calls of it. */
-static inline __attribute__((always_inline)) void cycles_fetch(const struct cycles *cycles,
-							       uint32_t hash)
-{
-	if (cycles->options.kind == CYCLES_OPEN)
-		__builtin_prefetch(&cycles->places[hash & cycles->places_mask]);
-}
-
-/* The place of the header that the hash leads to at first, if it is one of this hash; 0 otherwise. */
-static inline uint32_t cycles_first(const struct cycles *cycles, uint32_t hash)
-{
-	uint64_t place;
-
-	if (cycles->options.kind != CYCLES_OPEN)
-		return 0;
-	place = cycles->places[hash & cycles->places_mask];
-	return place >> 32 == hash ? (uint32_t)place : 0;
-}
-
-/* Whether a place has this cycle; CYCLES_SLACK symbols behind it can be read. */
-static inline bool cycles_is(const struct cycles *cycles, uint32_t place, const uint32_t *symbols,
-			     size_t length)
-{
-	const uint32_t *header = &cycles->words.items[place];
-
-	return header[CYCLES_LENGTH] == length &&
-	       (length <= CYCLES_SHORT ? words_same_short(header + CYCLES_HEADER, symbols, length)
-				       : words_same(header + CYCLES_HEADER, symbols, length));
 }

@@ -23,6 +23,12 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "profile/layer_wide.h"
+#include "profile/scan_wide.h"
+
+#ifdef SCAN_PLAIN /* a test of what other processors do */
+#define scan_is_wide() false
+#endif
 
 enum { TALLY_AHEAD = 8 }; /* repeated cycles, before they are counted */
 enum { BLOCK = 2048 }; /* new symbols that are looked at together, at least */
@@ -35,28 +41,34 @@ DEFINE_AUTO(struct layer_space, layer_space_destroy)
 static void levels_clear(struct layer_space *space, unsigned from, bool symbols_too);
 static void layer_drain(struct layer *layer);
 
-/* The symbol of a repeated cycle if its header has it; otherwise REPEATS_FULL. Without branches: trips are hard to predict. */
-static inline uint32_t symbol_kept(const uint32_t *header, uint64_t trips)
-{
-	bool few = trips <= CYCLES_FEW_TRIPS;
-	uint32_t kept = header[few ? CYCLES_FEW + trips - 1 : CYCLES_LAST_SYMBOL];
-	bool right = few | (header[CYCLES_LAST_TRIPS] == trips);
+/* --- What every processor can do ---------------------------------------------------------------------- */
 
-	return (kept & -(uint32_t)right) - 1;
+static inline uint32_t few_different(const uint32_t *a, const uint32_t *b, size_t count)
+{
+	return words_different_short(a, b, count);
+}
+
+#include "profile/layer_code.h"
+
+/* ------------------------------------------------------------------------------------------------------ */
+
+static inline uint32_t trips_word(uint64_t trips)
+{
+	return trips < TRIPS_MANY ? (uint32_t)trips : TRIPS_MANY;
 }
 
 /* The header was looked at just before: it is in the nearest cache. */
 static inline void repeat_add(struct layer *layer)
 {
-	const uint32_t *header = &layer->level->cycles.words.items[layer->place];
-	uint32_t symbol = symbol_kept(header, layer->trips);
+	const uint32_t *words = layer->level->cycles.words.items;
+	uint32_t kept = symbol_kept(words, layer->place, trips_word(layer->trips));
 	size_t at = layer->pending++;
 
-	layer->batch[at].trips = layer->trips;
-	layer->batch[at].place = layer->place;
-	layer->symbols[at] = symbol;
+	layer->batch_trips[at] = layer->trips;
+	layer->batch_places[at] = layer->place;
+	layer->symbols[at] = kept - 1;
 	layer->unknown[layer->unknown_count] = (uint16_t)at;
-	layer->unknown_count += symbol == REPEATS_FULL;
+	layer->unknown_count += !kept;
 	if (layer->pending == LAYER_BATCH)
 		layer_drain(layer);
 }
@@ -157,60 +169,36 @@ static uint32_t cycle_intern(struct layer *layer, const uint32_t *symbols,
 /* Where the hashes of cycles lead to at first. What has to be looked at there is fetched. */
 static void places_guess(const struct cycles *cycles, const struct scan *scan, uint32_t *ret)
 {
-	for (size_t i = 0; i < scan->count; i++)
-		cycles_fetch(cycles, scan->cycles[i].hash);
-	for (size_t i = 0; i < scan->count; i++) {
-		ret[i] = cycles_first(cycles, scan->cycles[i].hash);
-		__builtin_prefetch(&cycles->words.items[ret[i]]);
-		__builtin_prefetch(&cycles->words.items[ret[i] + 16]);
+	struct cycles_index index = cycles_index(cycles);
+	const uint32_t *words = cycles->words.items;
+	const struct scan_cycle *found = scan->cycles;
+
+	for (size_t i = 0; i < scan->count; i++, found++) {
+		size_t place = (uint32_t)*cycles_place(index, found->hash);
+
+		__asm__("" : "+r"(place)); /* or GCC makes bytes of it */
+		ret[i] = (uint32_t)place;
+		__builtin_prefetch(words + place);
+		__builtin_prefetch(words + place + 16);
 	}
-}
-
-/*
- * Hands on cycles that are where their hashes led to, as long as there is room in the batch; the last one may still be going on. Returns
- * the first that is not there, or goes on with the one before, or that there is no room for. Nearly all are handed on here,
- * so nothing is in memory that need not be.
- */
-static size_t guesses_take(struct layer *layer, const struct scan *scan, size_t i)
-{
-	const struct cycles *cycles = &layer->level->cycles;
-	const uint32_t *words = cycles->words.items, *open = scan_based(scan, layer->open.items);
-	size_t at = layer->pending, unknown = layer->unknown_count;
-	struct layer_repeat last = { layer->trips, layer->place };
-
-	for (; i < scan->count && at < LAYER_BATCH; i++) {
-		const struct scan_cycle *found = &scan->cycles[i];
-		uint32_t place = scan->guesses[i], symbol;
-
-		if (place == last.place ||
-		    !cycles_is(cycles, place, open + found->last, found->length))
-			break;
-		symbol = symbol_kept(words + last.place, last.trips);
-		layer->batch[at] = last;
-		layer->symbols[at] = symbol;
-		layer->unknown[unknown] = (uint16_t)at;
-		unknown += symbol == REPEATS_FULL;
-		at++;
-		last = (struct layer_repeat){ found->trips, place };
-	}
-	layer->pending = at;
-	layer->unknown_count = unknown;
-	layer->place = last.place;
-	layer->trips = last.trips;
-	return i;
 }
 
 /* Any other. guess: 0 if it is not known where the hash led to. */
 static void cycle_hand_on(struct layer *layer, const struct scan_cycle *found, uint32_t guess)
 {
 	const uint32_t *symbols = scan_based(&layer->level->scan, layer->open.items) + found->last;
-	bool right = cycles_is(&layer->level->cycles, guess, symbols, found->length);
+	const uint32_t *header = &layer->level->cycles.words.items[guess];
+	bool right = header[CYCLES_LENGTH] == found->length &&
+		     words_same(header + CYCLES_HEADER, symbols, found->length);
 
 	cycle_found(layer, right ? guess : cycle_intern(layer, symbols, found), found->trips);
 }
 
+/* The first of a block may go on with the last of the one before. */
 static void cycles_hand_on(struct layer *layer, struct scan *scan)
 {
+	size_t (*take)(struct layer *, const struct scan *, size_t) =
+		scan_is_wide() ? layer_take_wide : guesses_take;
 	struct layer_level *level = layer->level;
 	uint64_t clearings = level->clearings;
 
@@ -218,8 +206,8 @@ static void cycles_hand_on(struct layer *layer, struct scan *scan)
 	for (size_t i = 0; i < scan->count;) {
 		bool known = clearings == level->clearings;
 
-		if (known && layer->place)
-			i = guesses_take(layer, scan, i);
+		if (known && i && layer->trips < TRIPS_MANY)
+			i = take(layer, scan, i);
 		if (layer->pending == LAYER_BATCH) {
 			layer_drain(layer);
 		} else if (i < scan->count) {
@@ -262,7 +250,7 @@ static void symbol_keep(uint32_t *header, uint64_t trips, uint32_t symbol)
 {
 	if (trips <= CYCLES_FEW_TRIPS) {
 		header[CYCLES_FEW + trips - 1] = symbol + 1;
-	} else if (trips <= UINT32_MAX) {
+	} else if (trips < TRIPS_MANY) {
 		header[CYCLES_LAST_TRIPS] = (uint32_t)trips;
 		header[CYCLES_LAST_SYMBOL] = symbol + 1;
 	}
@@ -277,29 +265,30 @@ static void symbols_fetch(const struct layer *layer)
 	size_t count = 0;
 
 	for (size_t i = 0; i < layer->unknown_count; i++) {
-		const struct layer_repeat *repeat = &layer->batch[layer->unknown[i]];
+		uint32_t at = layer->unknown[i];
+		uint64_t trips = layer->batch_trips[at];
 
-		hashes[count] = repeats_hash(words[repeat->place + CYCLES_SLOT], repeat->trips);
+		hashes[count] = repeats_hash(words[layer->batch_places[at] + CYCLES_SLOT], trips);
 		repeats_fetch(repeats, hashes[count]);
-		count += repeat->trips > CYCLES_FEW_TRIPS;
+		count += trips > CYCLES_FEW_TRIPS;
 	}
 	for (size_t i = 0; i < count; i++)
 		repeats_fetch_item(repeats, hashes[i]);
 }
 
 /* What is not in the header is new if it is of few trips. */
-static uint32_t symbol_find(struct layer_level *level, const struct layer_repeat *repeat)
+static uint32_t symbol_find(struct layer_level *level, uint32_t place, uint64_t trips)
 {
-	uint32_t *header = &level->cycles.words.items[repeat->place];
-	uint32_t symbol = symbol_kept(header, repeat->trips);
+	uint32_t *header = &level->cycles.words.items[place];
+	uint32_t kept = symbol_kept(level->cycles.words.items, place, trips_word(trips)), symbol;
 
+	if (kept)
+		return kept - 1;
+	symbol = trips <= CYCLES_FEW_TRIPS
+			 ? repeats_add(&level->repeats, header[CYCLES_SLOT], trips)
+			 : repeats_intern(&level->repeats, header[CYCLES_SLOT], trips);
 	if (symbol != REPEATS_FULL)
-		return symbol;
-	symbol = repeat->trips <= CYCLES_FEW_TRIPS
-			 ? repeats_add(&level->repeats, header[CYCLES_SLOT], repeat->trips)
-			 : repeats_intern(&level->repeats, header[CYCLES_SLOT], repeat->trips);
-	if (symbol != REPEATS_FULL)
-		symbol_keep(header, repeat->trips, symbol);
+		symbol_keep(header, trips, symbol);
 	return symbol;
 }
 
@@ -309,7 +298,8 @@ static size_t symbols_find(struct layer *layer, size_t count)
 	symbols_fetch(layer);
 	for (size_t i = 0; i < layer->unknown_count; i++) {
 		uint32_t at = layer->unknown[i];
-		uint32_t symbol = symbol_find(layer->level, &layer->batch[at]);
+		uint32_t symbol =
+			symbol_find(layer->level, layer->batch_places[at], layer->batch_trips[at]);
 
 		if (symbol == REPEATS_FULL)
 			return at;
@@ -324,8 +314,8 @@ static void repeats_forget(struct layer_space *space, struct layer_level *level)
 		space->options.clearing(space->options.context, (unsigned)(level - space->levels));
 	repeats_clear(&level->repeats);
 	for (uint32_t slot = 1; slot <= cycles_last(&level->cycles); slot++)
-		memset(cycles_header(&level->cycles, slot) + CYCLES_FEW, 0,
-		       (CYCLES_HEADER - CYCLES_FEW) * sizeof(uint32_t));
+		memset(cycles_header(&level->cycles, slot) + CYCLES_KEPT, 0,
+		       (CYCLES_HEADER - CYCLES_KEPT) * sizeof(uint32_t));
 }
 
 static inline __attribute__((always_inline)) void cycle_tally(struct layer *layer, uint32_t slot,
@@ -349,17 +339,17 @@ void layer_count(struct layer *layer, uint32_t slot, uint64_t trips, uint32_t ti
 	cycle_tally(layer, slot, trips, times);
 }
 
-static void repeats_tally(struct layer *layer, const struct layer_repeat *repeats, size_t count)
+/* A part of the batch. */
+static void repeats_tally(struct layer *layer, size_t from, size_t to)
 {
-	const uint32_t *words = layer->level->cycles.words.items;
+	const uint32_t *words = layer->level->cycles.words.items, *places = layer->batch_places;
 
-	for (size_t i = 0; i < count; i++) {
-		if (i + TALLY_AHEAD < count)
-			__builtin_prefetch(
-				cycles_at(&layer->level->cycles,
-					  words[repeats[i + TALLY_AHEAD].place + CYCLES_SLOT]),
-				1);
-		cycle_tally(layer, words[repeats[i].place + CYCLES_SLOT], repeats[i].trips, 1);
+	for (size_t i = from; i < to; i++) {
+		if (i + TALLY_AHEAD < to)
+			__builtin_prefetch(cycles_at(&layer->level->cycles,
+						     words[places[i + TALLY_AHEAD] + CYCLES_SLOT]),
+					   1);
+		cycle_tally(layer, words[places[i] + CYCLES_SLOT], layer->batch_trips[i], 1);
 	}
 }
 
@@ -367,7 +357,7 @@ static void repeats_tally(struct layer *layer, const struct layer_repeat *repeat
 static void symbols_hand_on(struct layer *layer, size_t from, size_t to)
 {
 	if (layer->depth || !layer->space->options.uncounted)
-		repeats_tally(layer, layer->batch + from, to - from);
+		repeats_tally(layer, from, to);
 	if (layer->next)
 		layer_push(layer->next, layer->symbols + from, to - from);
 	if (layer->sink && to > from)
@@ -397,7 +387,7 @@ static void layer_drain(struct layer *layer)
 	if (layer->next || layer->sink)
 		layer_hand_on(layer, count);
 	else
-		repeats_tally(layer, layer->batch, count);
+		repeats_tally(layer, 0, count);
 	layer->unknown_count = 0;
 }
 
@@ -477,7 +467,7 @@ uint64_t layer_ended(const struct layer *layer)
 	uint64_t ended = layer->counts.cycles + layer->trips;
 
 	for (size_t i = 0; i < layer->pending; i++)
-		ended += layer->batch[i].trips;
+		ended += layer->batch_trips[i];
 	return ended;
 }
 
@@ -514,6 +504,7 @@ static int level_init(struct layer_level *level, const struct layer_space_option
 	if (err)
 		return err;
 	repeats_init(&level->repeats, CYCLES_FEW_TRIPS, cycles.memory / 2);
+	level->scan.table = &level->cycles;
 	level->max_cycle = options->max_cycle;
 	return 0;
 }

@@ -48,12 +48,6 @@ enum {
 
 struct layer;
 
-/* A repeated cycle on its way to the level above. */
-struct layer_repeat {
-	uint64_t trips;
-	uint32_t place; /* of the cycle's header in words */
-};
-
 struct layer_space_options {
 	unsigned levels; /* 0: LAYER_LEVELS */
 	uint32_t max_cycle; /* symbols of a cycle at most; 0: LAYER_MAX_CYCLE */
@@ -109,7 +103,7 @@ struct layer {
 	size_t scanned; /* of them were looked at: the cycle that has not ended */
 	uint32_t place; /* of the header of the last complete cycle; 0: none */
 	uint64_t trips; /* of it, in a row */
-	size_t pending; /* repeats in batch */
+	size_t pending; /* repeats in the batch */
 	size_t unknown_count;
 	struct layer_counts counts;
 	/*
@@ -119,9 +113,11 @@ struct layer {
 	void (*sink)(void *context, const uint32_t *symbols, size_t count);
 	void *sink_context;
 	struct layer *sibling; /* of another thread, at the same level */
-	struct layer_repeat batch[LAYER_BATCH];
+	/* The batch: repeated cycles on their way to the level above. */
+	uint64_t batch_trips[LAYER_BATCH];
+	uint32_t batch_places[LAYER_BATCH]; /* of the cycles' headers in words */
 	uint32_t symbols[LAYER_BATCH]; /* of the same, for the level above */
-	uint16_t unknown[LAYER_BATCH]; /* those of the batch that have no symbol yet */
+	uint16_t unknown[LAYER_BATCH]; /* those that have no symbol yet */
 };
 
 struct layer_space {

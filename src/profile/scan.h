@@ -27,6 +27,7 @@
 #include <stdint.h>
 
 #include "base/array.h"
+#include "profile/cycles.h"
 
 /* A cycle and how often it comes in a row. */
 struct scan_cycle {
@@ -37,6 +38,8 @@ struct scan_cycle {
 };
 
 struct scan {
+	const struct cycles *
+		table; /* where what is found will be looked up: memory that this needs is fetched; may be NULL */
 	/* By symbol: base + where in the block it comes next. Each block has a lower base, so that what earlier ones left is far behind its end. */
 	uint32_t *places;
 	size_t place_count; /* a power of two */

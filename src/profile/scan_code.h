@@ -80,17 +80,32 @@ static inline size_t cycles_walk(struct scan *scan, const uint32_t *symbols,
 	return walk.at;
 }
 
+static inline void hash_put(struct scan_cycle *cycle, uint32_t hash, struct cycles_index index)
+{
+	cycle->hash = hash;
+	__builtin_prefetch(cycles_place(index, hash));
+}
+
+static __attribute__((noinline)) void
+hash_make_long(struct scan_cycle *cycle, const uint32_t *symbols, struct cycles_index index)
+{
+	hash_put(cycle, cycles_hash(symbols + cycle->last, cycle->length), index);
+}
+
 static inline void hashes_make(struct scan *scan, const uint32_t *symbols)
 {
 	struct scan_cycle *end = scan->cycles + scan->count;
+	struct cycles_index index = cycles_index(scan->table);
 
 	for (struct scan_cycle *cycle = scan->cycles; cycle < end; cycle++) {
-		const uint32_t *last = symbols + cycle->last;
+		size_t length = cycle->length;
 
-		cycle->hash =
-			__builtin_expect(cycle->length <= CYCLES_SHORT, 1)
-				? cycles_hash_end(few_sums(last, cycle->length), cycle->length)
-				: cycles_hash(last, cycle->length);
+		if (__builtin_expect(length <= CYCLES_SHORT, 1))
+			hash_put(cycle,
+				 cycles_hash_end(few_sums(symbols + cycle->last, length), length),
+				 index);
+		else
+			hash_make_long(cycle, symbols, index);
 	}
 }
 

@@ -17,16 +17,9 @@ bool scan_is_wide(void)
 #endif
 
 #include "profile/cycles.h"
+#include "profile/words_wide.h"
 
 #define ORDER _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15)
-
-static inline uint32_t few_different(const uint32_t *a, const uint32_t *b, size_t length)
-{
-	__mmask16 different =
-		_mm512_cmpneq_epi32_mask(_mm512_loadu_si512(a), _mm512_loadu_si512(b));
-
-	return _bzhi_u32(different, (uint32_t)length);
-}
 
 /* All words of even places together, and all of odd ones. */
 static inline uint64_t words_add(__m512i words)
