@@ -7,28 +7,33 @@
  * first, or as a sixteenth value if nobody named it. A rank has the chances that ranks had under the same circumstances:
  * how often the long context was right of late, whether both agree on the first, how much the short one knows, and how the
  * last symbol was found. A symbol that nobody named is either one greater than all before, or is spelled out: how many bits
- * it has, the next four bits and the next four with their chances, and the rest plainly.
+ * it has and the next four with their chances, and the rest plainly.
  * What came moves to the front of the long context; of the short one only if the long one did not know it.
  *
- * Values below sixteen have chances that move towards what came by a part of the difference. They are coded by taking
- * a part of a range: 63 bits, of which 32 are written when less than 31 are left; a carry goes into what is written.
+ * Contexts hold 16 bits of a symbol, so that they stay in the caches: its lower part, which stands for the last symbol
+ * that had it. Up to 65,534 that is the symbol itself.
  *
- *	symbols -> contexts -> ranks: nibbles and their values -> events_write() -> ranks.out
+ * Values below sixteen have chances. Those of ranks are counted, and change after some thousand of them; those of
+ * spelling, which are fewer and more different, move towards each value that comes by a part of the difference. Values are coded by
+ * taking a part of a range of 63 bits: three of them, a group, and then what has become certain is written, whole bytes; a carry
+ * goes into what was written before.
+ *
+ *	symbols -> contexts -> ranks: nibbles and their values -> groups_write() -> ranks.out
  *	           those that were not named -> coder_spell() -> spelling, in the same way
  *	                                                      -> plain bits
  *
  * Each step is done for many symbols before the next, and has no branch that depends on them: in irregular sequences nothing
  * could predict it. What was written is the number of bytes of ranks, 7 bits in a byte, the lowest first; those bytes;
- * those of spelling; and plain bits from the end on. Both contexts are fetched some symbols ahead. Where the processor has AVX-512, whole
- * contexts are looked at and changed at once (coder_wide.c); the bytes are the same.
+ * those of spelling; and plain bits from the end on. Both contexts are fetched some symbols ahead. Where the processor has AVX-512, both
+ * are one register (coder_wide.c); the bytes are the same.
  *
  * Invariants
- *  1. Writing and reading change the model in the same way.
+ *  1. Writing and reading change the model in the same way, after the same events.
  *  2. No chance is 0: `before` grows strictly, below 32768.
- *  3. 2^31 <= range < 2^63 between two values. low < 2^63 after words were written.
- *  4. A context's symbols are different from each other, and none follows a 0, unless damaged bytes are read.
- *  5. Short contexts of symbols up to max are valid; no other is looked at. The one behind them is cleared again and again,
- *     so that a symbol one greater than all before needs no branch. Where there is none behind them, there is a spare one.
+ *  3. 2^55 <= range < 2^63 and low < 2^63 between two groups, so that the range is never less than 2^10.
+ *  4. A context's symbols are different from each other, and none follows a 0, unless there are symbols with the same lower part or
+ *     damaged bytes are read.
+ *  5. Short contexts of symbols up to max are valid; no other is looked at.
  *  6. There is room for the events of one more symbol or number.
  */
 #include "profile/coder.h"
