@@ -191,6 +191,9 @@ static bool room_make(struct cycles *cycles, size_t length, bool force)
 	size_t places = places_count(cycles);
 	bool fits;
 
+	if (entries == cycles->entries.capacity && words == cycles->words.capacity &&
+	    (cycles->entries.count + 1) * 2 <= places)
+		return true;
 	if (places && (cycles->entries.count + 1) * 2 > places)
 		places *= 2;
 	fits = bytes_of(entries, words, places, buckets_count(cycles)) <= cycles->options.memory;

@@ -157,15 +157,6 @@ static uint32_t cycle_find(struct layer *layer, const uint32_t *symbols, size_t 
 				      : cycles_find(cycles, symbols, length, hash);
 }
 
-/* For a cycle that is not where its hash leads to at first. */
-static uint32_t cycle_intern(struct layer *layer, const uint32_t *symbols,
-			     const struct scan_cycle *found)
-{
-	uint32_t place = cycle_find(layer, symbols, found->length, found->hash);
-
-	return place ? place : cycle_add(layer, symbols, found->length, found->hash, false);
-}
-
 /* Where the hashes of cycles lead to at first. What has to be looked at there is fetched. */
 static void places_guess(const struct cycles *cycles, const struct scan *scan, uint32_t *ret)
 {
@@ -183,15 +174,15 @@ static void places_guess(const struct cycles *cycles, const struct scan *scan, u
 	}
 }
 
-/* Any other. guess: 0 if it is not known where the hash led to. */
-static void cycle_hand_on(struct layer *layer, const struct scan_cycle *found, uint32_t guess)
+/* Any other. */
+static void cycle_hand_on(struct layer *layer, const struct scan_cycle *found)
 {
 	const uint32_t *symbols = scan_based(&layer->level->scan, layer->open.items) + found->last;
-	const uint32_t *header = &layer->level->cycles.words.items[guess];
-	bool right = header[CYCLES_LENGTH] == found->length &&
-		     words_same(header + CYCLES_HEADER, symbols, found->length);
+	uint32_t place = cycle_find(layer, symbols, found->length, found->hash);
 
-	cycle_found(layer, right ? guess : cycle_intern(layer, symbols, found), found->trips);
+	if (!place)
+		place = cycle_add(layer, symbols, found->length, found->hash, false);
+	cycle_found(layer, place, found->trips);
 }
 
 /* The first of a block may go on with the last of the one before. */
@@ -204,16 +195,13 @@ static void cycles_hand_on(struct layer *layer, struct scan *scan)
 
 	places_guess(&level->cycles, scan, scan->guesses);
 	for (size_t i = 0; i < scan->count;) {
-		bool known = clearings == level->clearings;
-
-		if (known && i && layer->trips < TRIPS_MANY)
+		if (i && scan->guesses[i] && clearings == level->clearings &&
+		    layer->trips < TRIPS_MANY)
 			i = take(layer, scan, i);
-		if (layer->pending == LAYER_BATCH) {
+		if (layer->pending == LAYER_BATCH)
 			layer_drain(layer);
-		} else if (i < scan->count) {
-			cycle_hand_on(layer, &scan->cycles[i], known ? scan->guesses[i] : 0);
-			i++;
-		}
+		else if (i < scan->count)
+			cycle_hand_on(layer, &scan->cycles[i++]);
 	}
 }
 
@@ -262,15 +250,17 @@ static void symbols_fetch(const struct layer *layer)
 	const struct repeats *repeats = &layer->level->repeats;
 	const uint32_t *words = layer->level->cycles.words.items;
 	uint32_t hashes[LAYER_BATCH];
+	uint16_t many[LAYER_BATCH];
 	size_t count = 0;
 
 	for (size_t i = 0; i < layer->unknown_count; i++) {
-		uint32_t at = layer->unknown[i];
-		uint64_t trips = layer->batch_trips[at];
-
-		hashes[count] = repeats_hash(words[layer->batch_places[at] + CYCLES_SLOT], trips);
-		repeats_fetch(repeats, hashes[count]);
-		count += trips > CYCLES_FEW_TRIPS;
+		many[count] = layer->unknown[i];
+		count += layer->batch_trips[many[count]] > CYCLES_FEW_TRIPS;
+	}
+	for (size_t i = 0; i < count; i++) {
+		hashes[i] = repeats_hash(words[layer->batch_places[many[i]] + CYCLES_SLOT],
+					 layer->batch_trips[many[i]]);
+		repeats_fetch(repeats, hashes[i]);
 	}
 	for (size_t i = 0; i < count; i++)
 		repeats_fetch_item(repeats, hashes[i]);

@@ -22,12 +22,12 @@ static inline bool header_is_short(const uint32_t *header, const uint32_t *symbo
  * The symbol + 1 of a repeated cycle if its header has it; otherwise 0. Without branches: trips are hard to predict. What is not
  * kept is taken from the header that is no cycle's.
  */
-static inline uint32_t symbol_kept(const uint32_t *words, size_t place, uint32_t trips)
+static inline uint32_t symbol_kept(const uint32_t *words, size_t place, size_t trips)
 {
 	size_t at = trips <= CYCLES_FEW_TRIPS ? place + trips : 0;
 
 	_Static_assert(CYCLES_LAST_SYMBOL + 1 == CYCLES_FEW, "it is that of 0 trips");
-	at = words[place + CYCLES_LAST_TRIPS] == trips ? place : at;
+	at = words[place + CYCLES_LAST_TRIPS] == (uint32_t)trips ? place : at;
 	return words[at + CYCLES_LAST_SYMBOL];
 }
 
@@ -38,17 +38,19 @@ static inline uint32_t symbol_kept(const uint32_t *words, size_t place, uint32_t
  */
 static inline size_t guesses_take(struct layer *layer, const struct scan *scan, size_t i)
 {
-	const uint32_t *words = layer->level->cycles.words.items, *guesses = scan->guesses;
+	const uint32_t *words = layer->level->cycles.words.items;
 	const uint32_t *open = scan_based(scan, layer->open.items);
 	const struct scan_cycle *found = scan->cycles + i;
 	size_t at = layer->pending, unknown = layer->unknown_count, place = layer->place;
-	size_t room = i + LAYER_BATCH - at, end = room < scan->count ? room : scan->count;
-	uint32_t trips = (uint32_t)layer->trips;
+	size_t left = scan->count - i, end = left < LAYER_BATCH - at ? at + left : LAYER_BATCH;
+	const uint32_t *guesses = words_based(scan->guesses, at - i);
+	uint64_t trips = layer->trips;
 
-	for (; i < end; i++, found++) {
-		size_t guess = guesses[i];
+	for (; at < end; at++, found++) {
+		size_t guess = guesses[at];
 		uint32_t kept;
 
+		__asm__("" : "+r"(guess));
 		if (!header_is_short(words + guess, open + found->last, found->length))
 			break;
 		kept = symbol_kept(words, place, trips);
@@ -57,7 +59,6 @@ static inline size_t guesses_take(struct layer *layer, const struct scan *scan, 
 		layer->symbols[at] = kept - 1;
 		layer->unknown[unknown] = (uint16_t)at;
 		unknown += kept < 1;
-		at++;
 		place = guess;
 		trips = found->trips;
 	}
@@ -65,5 +66,5 @@ static inline size_t guesses_take(struct layer *layer, const struct scan *scan, 
 	layer->unknown_count = unknown;
 	layer->place = (uint32_t)place;
 	layer->trips = trips;
-	return i;
+	return (size_t)(found - scan->cycles);
 }

@@ -51,10 +51,10 @@ struct scan {
 	size_t count;
 };
 
-/* Where items are found by base + index. */
+/* Where items of a block are found by base + index. */
 static inline const uint32_t *scan_based(const struct scan *scan, const uint32_t *items)
 {
-	return (const uint32_t *)((uintptr_t)items - scan->base * sizeof(*items));
+	return words_based(items, scan->base);
 }
 
 void scan_deinit(struct scan *scan);

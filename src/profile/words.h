@@ -12,6 +12,12 @@ static inline __m128i words_four(const uint32_t *words)
 	return _mm_loadu_si128((const __m128i *)words);
 }
 
+/* Where items are found by base + index. */
+static inline const uint32_t *words_based(const uint32_t *items, size_t base)
+{
+	return (const uint32_t *)((uintptr_t)items - base * sizeof(*items));
+}
+
 static inline bool words_same(const uint32_t *a, const uint32_t *b, size_t count)
 {
 	size_t i = 0;
