@@ -234,7 +234,7 @@ static uint32_t entry_add(struct cycles *cycles, const uint32_t *symbols, size_t
 
 	memset(header, 0, CYCLES_HEADER * sizeof(*header));
 	header[CYCLES_SLOT] = slot;
-	header[CYCLES_LENGTH] = (uint32_t)length;
+	header[CYCLES_LENGTH] = cycles_length_word(length);
 	memcpy(words, symbols, length * sizeof(*words));
 	memset(words + length, 0, CYCLES_SLACK * sizeof(*words));
 	cycles->words.count += CYCLES_HEADER + length;
@@ -268,7 +268,8 @@ static inline __attribute__((always_inline)) uint32_t open_find(struct cycles *c
 		const uint32_t *header = &cycles->words.items[place];
 
 		cycles->stats.probes++;
-		if (cycles->places[at] >> 32 == hash && header[CYCLES_LENGTH] == length &&
+		if (cycles->places[at] >> 32 == hash &&
+		    header[CYCLES_LENGTH] == cycles_length_word(length) &&
 		    (is_short ? words_same_short : words_same)(header + CYCLES_HEADER, symbols,
 							       length)) {
 			place_swap(cycles, home, at);

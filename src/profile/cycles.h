@@ -48,7 +48,7 @@ enum {
 	CYCLES_SHORT = 16, /* symbols that are compared at once */
 	/* What lies before a cycle's symbols, in words: who has found it needs no more of the table than this place. */
 	CYCLES_SLOT = 0,
-	CYCLES_LENGTH = 1,
+	CYCLES_LENGTH = 1, /* cycles_length_word() */
 	/* For who uses the table; zero at first. */
 	CYCLES_KEPT = 2,
 	CYCLES_LAST_TRIPS =
@@ -159,6 +159,12 @@ int cycles_kind_parse(const char *text, enum cycles_kind *ret);
 static inline struct cycle *cycles_at(const struct cycles *cycles, uint32_t slot)
 {
 	return &cycles->entries.items[slot];
+}
+
+/* As a header has it: who compares short cycles need not ask whether they are. */
+static inline uint32_t cycles_length_word(size_t length)
+{
+	return length <= CYCLES_SHORT ? (uint32_t)length : ~(uint32_t)length;
 }
 
 /* What lies before its symbols. */

@@ -8,11 +8,11 @@
 #include "profile/layer.h"
 #include "profile/words.h"
 
-/* Whether a header is that of a cycle, of at most CYCLES_SHORT symbols. */
+/* Whether a header is that of a cycle, and of a short one: of others it has another length. */
 static inline bool header_is_short(const uint32_t *header, const uint32_t *symbols, size_t length)
 {
-	return length <= CYCLES_SHORT && !(few_different(header + CYCLES_HEADER, symbols, length) |
-					   (header[CYCLES_LENGTH] ^ (uint32_t)length));
+	return !(few_different(header + CYCLES_HEADER, symbols, length) |
+		 (header[CYCLES_LENGTH] ^ (uint32_t)length));
 }
 
 /* Of so many trips or more no symbol is kept. */
@@ -50,7 +50,7 @@ static inline size_t guesses_take(struct layer *layer, const struct scan *scan, 
 		size_t guess = guesses[at];
 		uint32_t kept;
 
-		__asm__("" : "+r"(guess));
+		__asm__("" : "+r"(guess)); /* or GCC keeps it in two registers */
 		if (!header_is_short(words + guess, open + found->last, found->length))
 			break;
 		kept = symbol_kept(words, place, trips);

@@ -20,8 +20,9 @@ struct walk {
 };
 
 /*
- * A trip of a cycle, before whose end so many symbols are left out. What is found is overwritten until the next cycle is another: one of other symbols or of
- * another length, each not 0 if it is. Nobody could predict that, and GCC makes a branch of it however it is written.
+ * A trip of a cycle, before whose end so many symbols were left out. What is found is overwritten until the next cycle is another: one of other symbols or of
+ * another length, each not 0 if it is. Nobody could predict that, and GCC makes a branch of it however it is written in C. What is stored is in
+ * memory before, since later it would need registers.
  */
 static inline void trip_take(struct walk *walk, size_t length, uint32_t skipped, uint32_t symbols,
 			     uint32_t lengths)
@@ -37,7 +38,7 @@ static inline void trip_take(struct walk *walk, size_t length, uint32_t skipped,
 		: "cc", "memory");
 }
 
-/* Whether a cycle that is not short comes again at its end. */
+/* Whether a cycle that is not short comes again at its end. Not inlined, so that it takes no registers from the others. */
 static __attribute__((noinline)) bool long_same(const uint32_t *symbols, size_t length, size_t left,
 						size_t next)
 {
@@ -72,7 +73,7 @@ static inline size_t cycles_walk(struct scan *scan, const uint32_t *symbols,
 			next = ends[end];
 			trip_take(&walk, length, skipped[end],
 				  few_different(symbols + walk.at, symbols + end, length),
-				  (uint32_t)((next - end) ^ length));
+				  (uint32_t)((end + length) ^ next));
 		}
 		end = next;
 	}

@@ -32,7 +32,7 @@ static inline bool words_same(const uint32_t *a, const uint32_t *b, size_t count
 	return true;
 }
 
-/* Which of at most 16 differ, a bit for each, if 16 can be read: no branch depends on the count. */
+/* Which of at most 16 differ, a bit for each, if 16 can be read: no branch depends on the count. Of more, any may be told. */
 static inline uint32_t words_different_short(const uint32_t *a, const uint32_t *b, size_t count)
 {
 	__m128i equal[4];
@@ -42,7 +42,7 @@ static inline uint32_t words_different_short(const uint32_t *a, const uint32_t *
 		equal[i] = _mm_cmpeq_epi32(words_four(a + i * 4), words_four(b + i * 4));
 	return ~(uint32_t)_mm_movemask_epi8(_mm_packs_epi16(_mm_packs_epi32(equal[0], equal[1]),
 							    _mm_packs_epi32(equal[2], equal[3]))) &
-	       ((1u << count) - 1);
+	       ((1u << count % 32) - 1);
 }
 
 static inline bool words_same_short(const uint32_t *a, const uint32_t *b, size_t count)
