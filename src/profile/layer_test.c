@@ -105,6 +105,35 @@ static void test_path_pending(void **state)
 	layer_space_destroy(space);
 }
 
+/* Numbers of trips that are the same but for what does not fit into a word, in the block in which another path follows. */
+static void test_trips_many(void **state)
+{
+	static const uint64_t trips[] = { 3,	       7, 0x100000003, 0x100000007, UINT32_MAX,
+					  0x100000000, 7, 3,	       UINT32_MAX };
+	struct heard heard = {};
+	struct layer_space *space;
+	char expected[1024] = "";
+
+	assert_int_equal(layer_space_create(&(struct layer_space_options){ .levels = 1 }, &space),
+			 0);
+	heard.layer = layer_create(space);
+	heard.layer->sink = hear;
+	heard.layer->sink_context = &heard;
+	for (size_t i = 0; i < sizeof(trips) / sizeof(*trips); i++) {
+		letters_push(heard.layer, "ABABA");
+		layer_settle(heard.layer);
+		assert_int_equal(heard.layer->trips, 2);
+		heard.layer->trips = trips[i] - 1;
+		letters_push(heard.layer, "BACACA");
+		layer_finish(heard.layer);
+		snprintf(expected + strlen(expected), sizeof(expected) - strlen(expected),
+			 "%sABx%lu ACx2 Ax1", i ? " " : "", trips[i]);
+	}
+	assert_string_equal(heard.text, expected);
+	layer_destroy(heard.layer);
+	layer_space_destroy(space);
+}
+
 /*
  * Paths here are single blocks that are run some times in a row: AAB is the repeated paths A twice, B once. The strata
  * come out as the letters of their repeated paths, each with its trips.
@@ -401,7 +430,7 @@ int main(void)
 		cmocka_unit_test(test_path_pending), cmocka_unit_test(test_strata),
 		cmocka_unit_test(test_weights),	     cmocka_unit_test(test_threads),
 		cmocka_unit_test(test_irregular),    cmocka_unit_test(test_memory),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_refused),	     cmocka_unit_test(test_trips_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
