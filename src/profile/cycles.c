@@ -182,8 +182,8 @@ static size_t grown(size_t capacity, size_t wanted)
 	return wanted <= capacity ? capacity : wanted > capacity * 2 ? wanted : capacity * 2;
 }
 
-/* Room for one more cycle of that length; false if that is more memory than is allowed. */
-static bool room_make(struct cycles *cycles, size_t length, bool force)
+/* As room_make(). What happens seldom is in functions of its own, which need registers that have to be saved. */
+static __attribute__((noinline)) bool room_grow(struct cycles *cycles, size_t length, bool force)
 {
 	size_t entries = grown(cycles->entries.capacity, cycles->entries.count + 1);
 	size_t words = grown(cycles->words.capacity,
@@ -191,9 +191,6 @@ static bool room_make(struct cycles *cycles, size_t length, bool force)
 	size_t places = places_count(cycles);
 	bool fits;
 
-	if (entries == cycles->entries.capacity && words == cycles->words.capacity &&
-	    (cycles->entries.count + 1) * 2 <= places)
-		return true;
 	if (places && (cycles->entries.count + 1) * 2 > places)
 		places *= 2;
 	fits = bytes_of(entries, words, places, buckets_count(cycles)) <= cycles->options.memory;
@@ -205,6 +202,17 @@ static bool room_make(struct cycles *cycles, size_t length, bool force)
 	return true;
 }
 
+/* Room for one more cycle of that length; false if that is more memory than is allowed. */
+static inline bool room_make(struct cycles *cycles, size_t length, bool force)
+{
+	size_t words = cycles->words.count + CYCLES_HEADER + length + CYCLES_SLACK;
+
+	if (cycles->entries.count < cycles->entries.capacity && words <= cycles->words.capacity &&
+	    (cycles->entries.count + 1) * 2 <= places_count(cycles))
+		return true;
+	return room_grow(cycles, length, force);
+}
+
 static void place_put(struct cycles *cycles, const struct cycle *entry)
 {
 	size_t at = entry->hash & cycles->places_mask;
@@ -214,7 +222,7 @@ static void place_put(struct cycles *cycles, const struct cycle *entry)
 	cycles->places[at] = (uint64_t)entry->hash << 32 | (entry->at - CYCLES_HEADER);
 }
 
-static void places_grow(struct cycles *cycles)
+static __attribute__((noinline)) void places_grow(struct cycles *cycles)
 {
 	size_t places = (cycles->places_mask + 1) * 2;
 
@@ -429,7 +437,7 @@ static void chain_sort(struct cycles *cycles, struct cycles_bucket *bucket, uint
 	array_deinit(&chosen);
 }
 
-static void chains_sort(struct cycles *cycles)
+static __attribute__((noinline)) void chains_sort(struct cycles *cycles)
 {
 	bool all = cycles->options.kind == CYCLES_SORTED;
 	uint32_t depth = all ? 1 : cycles->options.depth;

@@ -92,8 +92,8 @@ static void places_grow(struct repeats *repeats)
 	}
 }
 
-/* For one more; false: that is more memory than is allowed. */
-static bool room_make(struct repeats *repeats, bool place)
+/* As room_make(). It happens seldom, and needs registers that have to be saved. */
+static __attribute__((noinline)) bool room_grow(struct repeats *repeats, bool place)
 {
 	size_t items = repeats->items.capacity, places = repeats->mask + 1;
 
@@ -101,14 +101,21 @@ static bool room_make(struct repeats *repeats, bool place)
 		items *= 2;
 	if (place && (repeats->placed + 1) * 2 > places)
 		places *= 2;
-	if (items == repeats->items.capacity && places == repeats->mask + 1)
-		return true;
 	if (bytes_of(repeats, items, places) > repeats->memory)
 		return false;
 	array_reserve(&repeats->items, items);
 	if (places > repeats->mask + 1)
 		places_grow(repeats);
 	return true;
+}
+
+/* For one more; false: that is more memory than is allowed. */
+static inline bool room_make(struct repeats *repeats, bool place)
+{
+	if (repeats->items.count < repeats->items.capacity &&
+	    (!place || (repeats->placed + 1) * 2 <= repeats->mask + 1))
+		return true;
+	return room_grow(repeats, place);
 }
 
 uint32_t repeats_add(struct repeats *repeats, uint32_t slot, uint64_t trips)
