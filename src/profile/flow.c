@@ -29,7 +29,7 @@
 #include "base/mem.h"
 
 enum {
-	FETCH_AHEAD = 16, /* paths, before they are counted */
+	FETCH_AHEAD = 16, /* paths, before they are counted, and what a row names */
 };
 
 DEFINE_AUTO(struct flow_space, flow_space_destroy)
@@ -87,8 +87,12 @@ static void row_count(struct flow *flow, const struct sequence_job *job)
 	if (told)
 		trips_reserve(flow);
 	for (size_t i = 0; i < job->pairs.count; i++) {
-		if (i + FETCH_AHEAD < job->pairs.count)
-			__builtin_prefetch(cycles_at(paths, pairs[i + FETCH_AHEAD].slot), 1);
+		uint32_t ahead =
+			pairs[i + FETCH_AHEAD < job->pairs.count ? i + FETCH_AHEAD : i].slot;
+
+		__builtin_prefetch(cycles_at(paths, ahead), 1);
+		if (told)
+			__builtin_prefetch(&flow->trips.items[ahead], 1);
 		layer_count(flow->paths, pairs[i].slot, pairs[i].trips, job->counts.items[i]);
 		if (told)
 			flow->trips.items[pairs[i].slot] += pairs[i].trips * job->counts.items[i];
@@ -193,11 +197,16 @@ static void known_extend(struct flow_space *space)
 	}
 }
 
-static struct repeat known_pair(const void *context, uint32_t symbol)
+static void known_pairs(const void *context, const uint32_t *symbols, size_t count,
+			struct repeat *ret)
 {
-	const struct flow_known *known = known_at(context, symbol);
+	for (size_t i = 0; i < count; i++) {
+		const struct flow_known *known = known_at(context, symbols[i]);
 
-	return (struct repeat){ .trips = known->trips, .slot = known->slot };
+		__builtin_prefetch(
+			known_at(context, symbols[i + FETCH_AHEAD < count ? i + FETCH_AHEAD : i]));
+		ret[i] = (struct repeat){ .trips = known->trips, .slot = known->slot };
+	}
 }
 
 static void row_code(void *context, int job, unsigned worker)
@@ -225,7 +234,7 @@ static void row_climb(void *context, int job, unsigned worker)
 	row->row.stratum_start = strata->counts.symbols - strata->open.count;
 	sequence_job_name(&row->job, &space->namer, row->limit, row->symbols.items,
 			  row->symbols.count);
-	sequence_job_pair(&row->job, &space->namer, known_pair, space);
+	sequence_job_pair(&row->job, &space->namer, known_pairs, space);
 }
 
 /* The row takes the symbols and gives the memory of those that it had before. */

@@ -103,24 +103,22 @@ static void pair_put(struct coder *coder, const struct repeat *pair, uint32_t *s
 void sequence_job_deinit(struct sequence_job *job)
 {
 	array_deinit(&job->bytes);
-	array_deinit(&job->names);
 	array_deinit(&job->pairs);
 	array_deinit(&job->counts);
 }
 
 size_t sequence_job_memory(const struct sequence_job *job)
 {
-	return job->bytes.capacity + job->names.capacity * sizeof(*job->names.items) +
-	       job->pairs.capacity * sizeof(*job->pairs.items) +
+	return job->bytes.capacity + job->pairs.capacity * sizeof(*job->pairs.items) +
 	       job->counts.capacity * sizeof(*job->counts.items);
 }
 
 /*
- * Names symbols in order of appearance, counts them and tells which they are; returns how many there are. A symbol is taken for
- * a new one in any case, and counts as such if it is: no branch depends on that.
+ * Symbols become names, in order of appearance, are counted, and it is told which they are; returns how many there are. A symbol is
+ * taken for a new one in any case, and counts as such if it is: no branch depends on that.
  */
-static uint32_t names_give(uint32_t *names, const uint32_t *symbols, size_t count, uint32_t *ret,
-			   uint32_t *counts, uint32_t *named)
+static uint32_t names_give(uint32_t *names, uint32_t *symbols, size_t count, uint32_t *counts,
+			   uint32_t *named)
 {
 	uint32_t last = 0;
 
@@ -134,25 +132,24 @@ static uint32_t names_give(uint32_t *names, const uint32_t *symbols, size_t coun
 		last += !name;
 		name = name ? name : last;
 		names[symbol] = name;
-		ret[i] = name;
+		symbols[i] = name;
 		counts[name - 1]++;
 	}
 	return last;
 }
 
 void sequence_job_name(struct sequence_job *job, struct sequence_namer *namer, uint32_t limit,
-		       const uint32_t *symbols, size_t count)
+		       uint32_t *symbols, size_t count)
 {
 	uint32_t named;
 
 	assert(count <= SEQUENCE_ROW_MAX);
 	names_reserve(namer, limit);
-	array_reserve(&job->names, count);
 	array_reserve(&job->counts, count + 1);
 	array_reserve(&namer->named, count + 1);
-	job->names.count = count;
-	named = names_give(namer->names, symbols, count, job->names.items, job->counts.items,
-			   namer->named.items);
+	named = names_give(namer->names, symbols, count, job->counts.items, namer->named.items);
+	job->names = symbols;
+	job->count = count;
 	job->counts.count = named;
 	namer->named.count = named;
 	array_each(&namer->named, symbol)
@@ -160,21 +157,21 @@ void sequence_job_name(struct sequence_job *job, struct sequence_namer *namer, u
 }
 
 void sequence_job_pair(struct sequence_job *job, const struct sequence_namer *namer,
-		       sequence_pair_fn *pair, const void *context)
+		       sequence_pairs_fn *pairs, const void *context)
 {
-	job->pairs.count = 0;
-	array_each(&namer->named, symbol)
-		*array_push(&job->pairs) = pair(context, *symbol);
+	array_reserve(&job->pairs, namer->named.count);
+	job->pairs.count = namer->named.count;
+	pairs(context, namer->named.items, namer->named.count, job->pairs.items);
 }
 
 void sequence_job_run(struct sequence_job *job, struct coder *coder)
 {
 	uint32_t slot_max = 0;
 
-	coder_forget(coder, job->names.count);
+	coder_forget(coder, job->count);
 	coder_write(coder);
-	coder_put_number(coder, NUMBER_COUNT, job->names.count);
-	coder_put_all(coder, job->names.items, job->names.count);
+	coder_put_number(coder, NUMBER_COUNT, job->count);
+	coder_put_all(coder, job->names, job->count);
 	array_each(&job->pairs, pair)
 		pair_put(coder, pair, &slot_max);
 	coder_end(coder);

@@ -80,26 +80,28 @@ struct sequence_namer {
 
 /* A row on its way to bytes. */
 struct sequence_job {
-	ARRAY(uint32_t) names; /* of its repeated paths, in order */
+	const uint32_t *names; /* of its repeated paths, in order; the caller's */
+	size_t count;
 	ARRAY(struct repeat) pairs; /* by name - 1 */
 	ARRAY(uint32_t) counts; /* the same: how often the name is in the row */
 	ARRAY(uint8_t) bytes;
 };
 
-/* What a symbol stands for. */
-typedef struct repeat sequence_pair_fn(const void *context, uint32_t symbol);
+/* What symbols stand for. */
+typedef void sequence_pairs_fn(const void *context, const uint32_t *symbols, size_t count,
+			       struct repeat *ret);
 
 void sequence_namer_deinit(struct sequence_namer *namer);
 size_t sequence_namer_memory(const struct sequence_namer *namer);
 
 void sequence_job_deinit(struct sequence_job *job);
 size_t sequence_job_memory(const struct sequence_job *job);
-/* At most SEQUENCE_ROW_MAX symbols, all below the limit. */
+/* At most SEQUENCE_ROW_MAX symbols, all below the limit. They become names, which the job needs until it has run. */
 void sequence_job_name(struct sequence_job *job, struct sequence_namer *namer, uint32_t limit,
-		       const uint32_t *symbols, size_t count);
+		       uint32_t *symbols, size_t count);
 /* The last that the namer was used for. */
 void sequence_job_pair(struct sequence_job *job, const struct sequence_namer *namer,
-		       sequence_pair_fn *pair, const void *context);
+		       sequence_pairs_fn *pairs, const void *context);
 /* Any coder will do. */
 void sequence_job_run(struct sequence_job *job, struct coder *coder);
 
