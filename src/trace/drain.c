@@ -395,18 +395,40 @@ static void span_sort_out(struct drain *drain, struct thread *thread, size_t cou
 	span_tell(drain, thread, drain->span + from, count - from);
 }
 
-/* In steps of a known size, which compilers turn into vectors. */
-static bool span_is_known(const uint32_t *runs, size_t count, const struct runtable *table)
+typedef uint32_t eight __attribute__((vector_size(32)));
+
+/* Whether any of them is not from 1 to the last. */
+static inline __attribute__((always_inline)) bool runs_beyond(const uint32_t *runs, size_t count,
+							      uint32_t last)
 {
-	enum { STEP = 16 };
-	uint32_t limit = runtable_limit(table) - 1, beyond = 0;
+	eight beyond = {}, some;
+	bool any = false;
 	size_t i = 0;
 
-	for (; i + STEP <= count; i += STEP)
-		for (size_t j = 0; j < STEP; j++)
-			beyond |= runs[i + j] - 1 >= limit;
+#pragma GCC unroll 4
+	for (; i + 8 <= count; i += 8) {
+		memcpy(&some, runs + i, sizeof(some));
+		beyond |= (eight)(some - 1 >= last);
+	}
 	for (; i < count; i++)
-		beyond |= runs[i] - 1 >= limit;
+		any |= runs[i] - 1 >= last;
+	for (size_t j = 0; j < 8; j++)
+		any |= beyond[j];
+	return any;
+}
+
+static __attribute__((target("avx2"))) bool runs_beyond_wide(const uint32_t *runs, size_t count,
+							     uint32_t last)
+{
+	return runs_beyond(runs, count, last);
+}
+
+static bool span_is_known(const uint32_t *runs, size_t count, const struct runtable *table)
+{
+	uint32_t last = runtable_limit(table) - 1;
+	bool beyond = __builtin_cpu_supports("avx2") ? runs_beyond_wide(runs, count, last)
+						     : runs_beyond(runs, count, last);
+
 	return !beyond && !runtable_has_gaps(table);
 }
 
