@@ -5,9 +5,9 @@
  * Two contexts remember which symbols followed: the long one, of the last three symbols, the last three that did, and the
  * short one, of the last symbol alone, twelve. A symbol is coded as its rank among these fifteen, the long context's
  * first, or as a sixteenth value if nobody named it. A rank has the chances that ranks had under the same circumstances:
- * how often the long context was right of late, whether both agree on the first, how much the short one knows, and how the
- * last symbol was found. A symbol that nobody named is either one greater than all before, or is spelled out: how many bits
- * it has and the next four with their chances, and the rest plainly.
+ * how often the long context was right of late, whether both agree on the first, and how much the short one knows. A symbol that
+ * nobody named is either one greater than all before, or is spelled out: how many bits it has and the next four with their
+ * chances, and the rest plainly.
  * What came moves to the front of the long context; of the short one only if the long one did not know it.
  *
  * Contexts hold 16 bits of a symbol, so that they stay in the caches: its lower part, which stands for the last symbol
@@ -88,7 +88,7 @@ static inline void view_take(const struct coder_long *far, const struct coder_sh
 	__m128i low = _mm_load_si128((const __m128i *)near);
 
 	view->low = _mm_or_si128(_mm_and_si128(those, longs), _mm_andnot_si128(those, low));
-	view->high = _mm_insert_epi16(_mm_load_si128((const __m128i *)near + 1), far->state, 7);
+	view->high = _mm_load_si128((const __m128i *)near + 1);
 }
 
 static inline unsigned rank_of(const struct coder_view *view, uint16_t value)
@@ -115,7 +115,7 @@ static inline void view_learn(const struct coder_view *view, struct coder_long *
 	__m128i end = _mm_set1_epi16((short)(rank + 1));
 	__m128i low = _mm_insert_epi16(_mm_slli_si128(view->low, 2), value, 0);
 	__m128i high = _mm_or_si128(_mm_slli_si128(view->high, 2), _mm_srli_si128(view->low, 14));
-	unsigned state = state_next[rank][far->state % STATES];
+	unsigned state = state_next[far->state % STATES][rank];
 
 	low = _mm_insert_epi16(low, value, CODER_LONG);
 	low = words_choose(_mm_cmpgt_epi16(end, _mm_setr_epi16(0, 1, 2, 3, 4, 5, 6, 7)), low,
@@ -181,7 +181,6 @@ void coder_forget(struct coder *coder, size_t symbols)
 	memset(coder->recent, 0, sizeof(coder->recent));
 	coder->at = CODER_REACH;
 	coder->max = 0;
-	coder->history = 0;
 }
 
 void coder_init(struct coder *coder, size_t symbols)
@@ -341,15 +340,37 @@ static inline unsigned length_of(uint64_t value)
 	return value ? 64 - (unsigned)__builtin_clzll(value) : 0;
 }
 
-/* There is room for eight bytes more than are written. */
-static inline void plain_put(struct coder *coder, uint64_t value, unsigned bits)
+/* Plain bits while they are written, where no memory is in the way. */
+struct plains {
+	uint64_t bits; /* that are no whole byte yet */
+	unsigned count; /* of them */
+	uint8_t *out;
+};
+
+/* For so many calls of plain_put(). */
+static inline struct plains plains_begin(struct coder *coder, size_t calls)
 {
-	coder->plain |= (value & (((uint64_t)1 << bits) - 1)) << coder->plain_bits;
-	coder->plain_bits += bits;
-	memcpy(coder->plains.items + coder->plains.count, &coder->plain, sizeof(coder->plain));
-	coder->plains.count += coder->plain_bits / 8;
-	coder->plain >>= coder->plain_bits / 8 * 8;
-	coder->plain_bits %= 8;
+	array_reserve(&coder->plains, coder->plains.count + (calls + 1) * sizeof(uint64_t));
+	return (struct plains){ coder->plain, coder->plain_bits,
+				coder->plains.items + coder->plains.count };
+}
+
+static inline void plains_end(struct coder *coder, const struct plains *plains)
+{
+	coder->plain = plains->bits;
+	coder->plain_bits = plains->count;
+	coder->plains.count = (size_t)(plains->out - coder->plains.items);
+}
+
+/* At most 56 bits. */
+static inline void plain_put(struct plains *plains, uint64_t value, unsigned bits)
+{
+	plains->bits |= (value & (((uint64_t)1 << bits) - 1)) << plains->count;
+	plains->count += bits;
+	memcpy(plains->out, &plains->bits, sizeof(plains->bits));
+	plains->out += plains->count / 8;
+	plains->bits >>= plains->count & 56;
+	plains->count %= 8;
 }
 
 /* The bits of a number behind the first, four and four. */
@@ -358,6 +379,7 @@ static uint16_t *digits_put(struct coder *coder, uint16_t *event, unsigned nibbl
 {
 	unsigned rest = length - 1, some = rest < 4 ? rest : 4;
 	unsigned told = length < LENGTHS_TOLD ? length : LENGTHS_TOLD - 1, first;
+	struct plains plains;
 
 	if (!rest)
 		return event;
@@ -370,8 +392,9 @@ static uint16_t *digits_put(struct coder *coder, uint16_t *event, unsigned nibbl
 	rest -= some;
 	*event++ = (uint16_t)((nibble + NUMBER_NEXT + told * 16 + first) * 16 +
 			      (value >> rest & ((1u << some) - 1)));
-	array_reserve(&coder->plains, coder->plains.count + 2 * sizeof(value));
-	plain_put(coder, value, rest);
+	plains = plains_begin(coder, 1);
+	plain_put(&plains, value, rest);
+	plains_end(coder, &plains);
 	return event;
 }
 
@@ -399,19 +422,52 @@ static uint16_t *other_put(struct coder *coder, uint16_t *event, uint32_t symbol
 	return number_put(coder, event, NUMBER_OTHER, symbol > max ? above * 2 : below * 2 + 1);
 }
 
-/* Two events without a branch. */
-static uint16_t *class_put(struct coder *coder, uint16_t *event, uint32_t symbol, uint32_t max)
+/* Two events. GCC would make a branch of whether a symbol is fresh if it knew. */
+static inline uint16_t *class_put(struct plains *plains, uint16_t *event, uint32_t symbol,
+				  uint32_t max)
 {
-	bool fresh = symbol == max + 1, small = !(symbol >> SMALL_BITS);
-	unsigned rest = length_of(symbol | 1 << SMALL_BITS) - SMALL_BITS - 1;
-	unsigned mask = fresh ? 0 : 15;
-	uint32_t class = (small ? CLASS_SMALL : rest + CLASS_SMALL + 1) & mask;
-	uint32_t first = symbol >> rest & mask;
-	uint32_t events = (SPELLING * 16 + class) | ((SPELLING_FIRST + class) * 16 + first) << 16;
+	unsigned mask = -(unsigned)(symbol != max + 1);
+	unsigned class = length_of(symbol | 1 << (SMALL_BITS - 1)) - SMALL_BITS + CLASS_SMALL;
+	unsigned rest = class - CLASS_SMALL - (class > CLASS_SMALL);
+	uint32_t first, events;
 
+	__asm__("" : "+r"(mask));
+	class &= mask;
+	rest &= mask;
+	first = symbol >> rest & mask & 15;
+	events = (SPELLING * 16 + class) | ((SPELLING_FIRST + class) * 16 + first) << 16;
 	memcpy(event, &events, sizeof(events));
-	plain_put(coder, symbol, fresh ? 0 : rest);
+	plain_put(plains, symbol, rest);
 	return event + 2;
+}
+
+/* One that few_bits_spell() leaves. */
+static inline uint16_t *symbol_spell(struct coder *coder, uint16_t *event, uint32_t symbol,
+				     uint32_t max)
+{
+	struct plains plains;
+
+	if (symbol != max + 1)
+		return other_put(coder, event, symbol, max);
+	plains = plains_begin(coder, 1);
+	event = class_put(&plains, event, symbol, max);
+	plains_end(coder, &plains);
+	return event;
+}
+
+/* As many of them as have a class whether or not they are fresh, which nobody could predict. Returns how many. */
+static size_t few_bits_spell(struct coder *coder, uint16_t **event, const uint32_t *symbols,
+			     size_t count, uint32_t *max)
+{
+	struct plains plains = plains_begin(coder, count);
+	size_t i = 0;
+
+	for (; i < count && symbols[i] <= *max + 1 && !(symbols[i] >> CLASS_BITS_MAX); i++) {
+		*event = class_put(&plains, *event, symbols[i], *max);
+		*max = symbols[i] > *max ? symbols[i] : *max;
+	}
+	plains_end(coder, &plains);
+	return i;
 }
 
 /* Those that are greater than all before are among them: no context could name them. */
@@ -421,16 +477,12 @@ void coder_spell(struct coder *coder, const uint32_t *symbols, size_t count)
 	uint16_t *event = stream->events + stream->event_count;
 	uint32_t max = coder->max;
 
-	array_reserve(&coder->plains, coder->plains.count + (count + 2) * sizeof(uint64_t));
 	for (size_t i = 0; i < count; i++) {
-		uint32_t symbol = symbols[i];
-
-		if (__builtin_expect(
-			    symbol > max + 1 || (symbol >> CLASS_BITS_MAX && symbol <= max), 0))
-			event = other_put(coder, event, symbol, max);
-		else
-			event = class_put(coder, event, symbol, max);
-		max = symbol > max ? symbol : max;
+		i += few_bits_spell(coder, &event, symbols + i, count - i, &max);
+		if (i == count)
+			break;
+		event = symbol_spell(coder, event, symbols[i], max);
+		max = symbols[i] > max ? symbols[i] : max;
 	}
 	coder->max = max;
 	stream->event_count = (size_t)(event - stream->events);
@@ -508,8 +560,10 @@ static void out_bytes(struct coder *coder, const struct coder_stream *stream)
 
 static void out_plains(struct coder *coder)
 {
-	array_reserve(&coder->plains, coder->plains.count + 2 * sizeof(coder->plain));
-	plain_put(coder, 0, (8 - coder->plain_bits) % 8);
+	struct plains plains = plains_begin(coder, 1);
+
+	plain_put(&plains, 0, (8 - plains.count) % 8);
+	plains_end(coder, &plains);
 	array_reserve(&coder->out, coder->out.count + coder->plains.count);
 	for (size_t i = coder->plains.count; i-- > 0;)
 		coder->out.items[coder->out.count++] = coder->plains.items[i];
@@ -771,7 +825,7 @@ static uint32_t symbol_get(struct coder *coder)
 	const uint32_t *end = &coder->recent[coder->at];
 	struct coder_long *far = long_at(coder->longs, long_place(end, coder->bits));
 	struct coder_short *near = short_at(coder->shorts, end);
-	unsigned rank = rank_get(coder, nibble_of(far, near, coder->history));
+	unsigned rank = rank_get(coder, nibble_of(far, near));
 	struct coder_view view;
 	uint32_t symbol;
 
@@ -783,7 +837,6 @@ static uint32_t symbol_get(struct coder *coder)
 		coder_shorts_clear(coder, symbol);
 		coder->max = symbol;
 	}
-	coder->history = found[rank];
 	recent_add(coder, symbol);
 	return symbol;
 }

@@ -34,8 +34,8 @@ enum {
 /* Eight bytes: what followed the last three symbols, the last first. */
 struct coder_long {
 	uint16_t symbols[CODER_LONG]; /* their lower parts, from 1 on; 0: none */
-	/* How many there are, and how often in a row the first was right, about; in the second byte the class of that. */
-	uint16_t state;
+	uint8_t state; /* how many there are, and how often in a row the first was right, about */
+	uint8_t class; /* of states */
 };
 
 /* Half a line of the cache: what followed the last symbol. Around it is what lies there when both contexts are put together. */
@@ -77,7 +77,6 @@ struct coder {
 	uint32_t recent[CODER_RECENT]; /* symbols; those before `at` are the context */
 	unsigned at;
 	uint32_t max; /* greatest symbol so far */
-	unsigned history; /* how the last symbol was found */
 	struct coder_stream ranks;
 	struct coder_stream spelling; /* and numbers */
 	/* Bits that have no chances: those that are no whole byte yet; reading: that were not taken. */

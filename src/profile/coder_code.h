@@ -24,59 +24,47 @@ static inline struct coder_short *short_at(struct coder_short *shorts, const uin
 /*
  * Returns the event. No branch depends on how the symbol is found, which can hardly be predicted. `named`: contexts may name it.
  */
-static inline __attribute__((always_inline)) unsigned symbol_put(struct coder_long *far,
-								 struct coder_short *near,
-								 uint16_t low, bool named,
-								 unsigned *history)
+static inline __attribute__((always_inline)) uint16_t
+symbol_put(struct coder_long *far, struct coder_short *near, uint16_t low, bool named)
 {
-	unsigned nibble = nibble_of(far, near, *history);
-	unsigned rank = contexts_put(far, near, low, named);
+	unsigned nibble = nibble_of(far, near);
 
-	*history = found[rank];
-	return nibble * 16 + rank;
+	return (uint16_t)(nibble * 16 + contexts_put(far, near, low, named));
 }
 
-/* Symbols that have lower parts only, as nearly all sequences have. Returns how the last was found. */
-static inline __attribute__((always_inline)) unsigned lows_put(struct coder *coder,
-							       const uint32_t *symbols,
-							       size_t count, const uint32_t *places,
-							       size_t fetched, uint16_t *events)
+/* Symbols that have lower parts only, as nearly all sequences have. */
+static inline __attribute__((always_inline)) void lows_put(struct coder *coder,
+							   const uint32_t *symbols, size_t count,
+							   const uint32_t *places, size_t fetched,
+							   uint16_t *events)
 {
 	struct coder_long *longs = coder->longs;
 	struct coder_short *shorts = coder->shorts;
-	unsigned history = coder->history;
 	size_t i = 0;
 
 	for (; i + FETCH_AHEAD < fetched; i++) {
 		__builtin_prefetch(long_at(longs, places[i + FETCH_AHEAD]), 1);
 		__builtin_prefetch(short_at(shorts, symbols + i + FETCH_AHEAD), 1);
-		events[i] = (uint16_t)symbol_put(long_at(longs, places[i]),
-						 short_at(shorts, symbols + i),
-						 (uint16_t)(symbols[i] + 1), true, &history);
+		events[i] = symbol_put(long_at(longs, places[i]), short_at(shorts, symbols + i),
+				       (uint16_t)(symbols[i] + 1), true);
 	}
 	for (; i < count; i++)
-		events[i] = (uint16_t)symbol_put(long_at(longs, places[i]),
-						 short_at(shorts, symbols + i),
-						 (uint16_t)(symbols[i] + 1), true, &history);
-	return history;
+		events[i] = symbol_put(long_at(longs, places[i]), short_at(shorts, symbols + i),
+				       (uint16_t)(symbols[i] + 1), true);
 }
 
 /* Any others: contexts name a lower part, which stands for the last symbol that had it. */
-static inline unsigned highs_put(struct coder *coder, const uint32_t *symbols, size_t count,
-				 const uint32_t *places, uint16_t *events)
+static inline void highs_put(struct coder *coder, const uint32_t *symbols, size_t count,
+			     const uint32_t *places, uint16_t *events)
 {
-	unsigned history = coder->history;
-
 	for (size_t i = 0; i < count; i++) {
 		uint16_t low = low_of(symbols[i]), high = high_of(symbols[i]);
 		bool named = coder->highs[low] == high;
 
 		coder->highs[low] = high;
-		events[i] = (uint16_t)symbol_put(long_at(coder->longs, places[i]),
-						 short_at(coder->shorts, symbols + i), low, named,
-						 &history);
+		events[i] = symbol_put(long_at(coder->longs, places[i]),
+				       short_at(coder->shorts, symbols + i), low, named);
 	}
-	return history;
 }
 
 /* At most BATCH. The symbols of the context lie before them, and others may follow, up to end. */
@@ -91,8 +79,10 @@ static inline void batch_put(struct coder *coder, const uint32_t *symbols, size_
 
 	long_places(symbols, fetched, coder->bits, places);
 	coder_shorts_clear(coder, greatest);
-	coder->history = greatest < LOWS ? lows_put(coder, symbols, count, places, fetched, events)
-					 : highs_put(coder, symbols, count, places, events);
+	if (greatest < LOWS)
+		lows_put(coder, symbols, count, places, fetched, events);
+	else
+		highs_put(coder, symbols, count, places, events);
 	coder->ranks.event_count += count;
 	coder_spell(coder, spelled, spelled_take(symbols, events, count, spelled));
 }

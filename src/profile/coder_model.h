@@ -17,7 +17,6 @@ enum {
 	CHANCE_BITS = 15,
 	STATES = 64, /* of a long context: symbols there are * 16 + confidence */
 	STATE_CLASSES = 14,
-	FOUND = 4, /* ways to find a symbol: the long context's first, near that, elsewhere, spelled */
 	FEW = 6, /* a short context that has not more symbols than this knows little */
 	SPELLED = CODER_LONG + CODER_SHORT, /* the rank of what nobody named */
 	BEYOND_MAX = 8, /* bytes that a reader may take beyond what was written: the range's last */
@@ -42,7 +41,7 @@ enum {
 	LENGTHS_TOLD = 33, /* those that the second four bits are told apart by */
 	NUMBER_OTHER = CODER_KINDS, /* a kind of its own: distances of CLASS_OTHER */
 	/* Of nibbles, in order. */
-	RANKS = STATE_CLASSES * 2 * 2 * FOUND,
+	RANKS = STATE_CLASSES * 2 * 2,
 	SPELLING = RANKS, /* of symbols: class, four bits by class */
 	SPELLING_FIRST = SPELLING + 1,
 	NUMBERS = SPELLING_FIRST + 16, /* of each kind: parts, four bits by length, next four */
@@ -88,29 +87,22 @@ enum {
 #define WRONG_1(c) STATE_1((c) / 2)
 #define WRONG_2(c) STATE_2((c) / 2)
 #define WRONG_3(c) STATE_3((c) / 2)
-#define NOWHERE                                                                                    \
+#define NEXT(right, wrong, nowhere)                                                                \
 	{                                                                                          \
-		SIXTEEN(WRONG_1), SIXTEEN(WRONG_2), SIXTEEN(WRONG_3), SIXTEEN(WRONG_3)             \
+		right, wrong, wrong, nowhere, nowhere, nowhere, nowhere, nowhere, nowhere,         \
+			nowhere, nowhere, nowhere, nowhere, nowhere, nowhere, nowhere              \
 	}
+#define NEXT_0(c) NEXT(0, 0, WRONG_1(c))
+#define NEXT_1(c) NEXT(RIGHT_1(c), 0, WRONG_2(c))
+#define NEXT_2(c) NEXT(RIGHT_2(c), WRONG_2(c), WRONG_3(c))
+#define NEXT_3(c) NEXT(RIGHT_3(c), WRONG_3(c), WRONG_3(c))
 
-/* The next state and its class, by rank: where in the long context the symbol was. */
-static const uint16_t state_next[SPELLED + 1][STATES] = {
-	{ [16] = SIXTEEN(RIGHT_1), [32] = SIXTEEN(RIGHT_2), [48] = SIXTEEN(RIGHT_3) },
-	{ [32] = SIXTEEN(WRONG_2), [48] = SIXTEEN(WRONG_3) },
-	{ [32] = SIXTEEN(WRONG_2), [48] = SIXTEEN(WRONG_3) },
-	NOWHERE,
-	NOWHERE,
-	NOWHERE,
-	NOWHERE,
-	NOWHERE,
-	NOWHERE,
-	NOWHERE,
-	NOWHERE,
-	NOWHERE,
-	NOWHERE,
-	NOWHERE,
-	NOWHERE,
-	NOWHERE,
+/* By rank: the next state, and its class in the second byte. */
+static const uint16_t state_next[STATES][SPELLED + 1] = {
+	SIXTEEN(NEXT_0),
+	SIXTEEN(NEXT_1),
+	SIXTEEN(NEXT_2),
+	SIXTEEN(NEXT_3),
 };
 
 /* By value: where the chances move to. Each keeps a little. */
@@ -131,14 +123,12 @@ static const _Alignas(32) struct coder_nibble targets[16] = {
 #undef TARGET
 };
 
-/* Which chances ranks have under the circumstances that the contexts and the last symbol make. */
-static inline unsigned nibble_of(const struct coder_long *far, const struct coder_short *near,
-				 unsigned history)
+/* Which chances ranks have under the circumstances that the contexts make. */
+static inline unsigned nibble_of(const struct coder_long *far, const struct coder_short *near)
 {
 	unsigned same = far->symbols[0] == near->symbols[0], few = !near->symbols[FEW];
-	unsigned class = far->state >> 8;
 
-	return ((class * 2 + same) * 2 + few) * FOUND + history;
+	return (far->class * 2u + same) * 2 + few;
 }
 
 /* The parts of a symbol. */
@@ -151,9 +141,6 @@ static inline uint16_t high_of(uint32_t symbol)
 {
 	return (uint16_t)(symbol / LOWS);
 }
-
-/* By rank: how a symbol was found. */
-static const uint8_t found[SPELLED + 1] = { 0, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3 };
 
 /* Where the long context of the symbols before `end` is, in bytes. */
 #define LONG_FACTORS 0x9e3779b1u, 0x85ebca6bu, 0xc2b2ae35u

@@ -26,8 +26,8 @@ bool coder_is_wide(void)
 
 #include "profile/coder_model.h"
 
-/* Both contexts are one register: the long one's symbols and its state lie around those of the short one. */
-enum { LONG_WORDS = 1 << SPELLED | 7, FIRSTS = 1 | 1 << CODER_LONG };
+/* Both contexts are one register: the long one's symbols lie before those of the short one. */
+enum { LONG_WORDS = 7, FIRSTS = 1 | 1 << CODER_LONG };
 
 static inline void nibble_learn(struct coder_nibble *nibble, unsigned value)
 {
@@ -86,25 +86,26 @@ static inline uint32_t greatest_of(const uint32_t *symbols, size_t count, uint32
 static inline unsigned contexts_put(struct coder_long *far, struct coder_short *near,
 				    uint16_t value, bool named)
 {
-	const __m256i around = _mm256_setr_epi16(0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 3);
+	const __m256i around = _mm256_setr_epi16(0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 	const __m256i later =
 		_mm256_setr_epi16(0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14);
-	const __m128i back = _mm_setr_epi16(0, 1, 2, SPELLED, 0, 0, 0, 0);
 	__m256i first = _mm256_set1_epi16((short)value), both, moved;
+	const uint16_t *next = state_next[far->state];
 	unsigned places, rank;
+	__m128i longs;
 
 	both = _mm256_mask_permutexvar_epi16(
 		_mm256_load_si256((const __m256i *)near), LONG_WORDS, around,
 		_mm256_castsi128_si256(_mm_loadl_epi64((const __m128i *)far)));
-	places = (named ? _mm256_cmpeq_epi16_mask(both, first) : 0) | 1 << SPELLED;
+	places = named ? _mm256_cmpeq_epi16_mask(both, first) : 0;
+	__asm__("" : "+r"(places)); /* GCC would go on with 16 bits, which takes more */
+	places |= 1 << SPELLED;
 	rank = (unsigned)__builtin_ctz(places);
 	moved = _mm256_mask_mov_epi16(_mm256_permutexvar_epi16(later, both), FIRSTS, first);
 	both = _mm256_mask_mov_epi16(both, (__mmask16)_blsmsk_u32(places), moved);
-	both = _mm256_mask_set1_epi16(both, 1 << SPELLED,
-				      (short)state_next[rank][far->state % STATES]);
 	_mm256_store_si256((__m256i *)near, both);
-	_mm_storel_epi64((__m128i *)far, _mm256_castsi256_si128(_mm256_permutexvar_epi16(
-						 _mm256_castsi128_si256(back), both)));
+	longs = _mm_insert_epi16(_mm256_castsi256_si128(both), next[rank], CODER_LONG);
+	_mm_storel_epi64((__m128i *)far, longs);
 	return rank;
 }
 

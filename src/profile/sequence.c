@@ -113,29 +113,41 @@ size_t sequence_job_memory(const struct sequence_job *job)
 	       job->counts.capacity * sizeof(*job->counts.items);
 }
 
-/*
- * Symbols become names, in order of appearance, are counted, and it is told which they are; returns how many there are. A symbol is
- * taken for a new one in any case, and counts as such if it is: no branch depends on that.
- */
-static uint32_t names_give(uint32_t *names, uint32_t *symbols, size_t count, uint32_t *counts,
-			   uint32_t *named)
+/* What names are given with. */
+struct naming {
+	uint32_t *names; /* by symbol */
+	uint32_t *counts; /* by name - 1: how often it is in the row */
+	uint32_t *named; /* the same: its symbol */
+	uint32_t last; /* name */
+};
+
+/* A symbol is taken for a new one in any case, and counts as such if it is: no branch depends on that. */
+static inline __attribute__((always_inline)) uint32_t name_give(struct naming *naming,
+								uint32_t symbol)
 {
-	uint32_t last = 0;
+	uint32_t name = naming->names[symbol];
 
-	for (size_t i = 0; i < count; i++) {
-		uint32_t symbol = symbols[i], name = names[symbol];
+	naming->named[naming->last] = symbol;
+	naming->counts[naming->last] = 0;
+	naming->last += !name;
+	name = name ? name : naming->last;
+	naming->names[symbol] = name;
+	naming->counts[name - 1]++;
+	return name;
+}
 
-		__builtin_prefetch(&names[symbols[i + NAMES_AHEAD < count ? i + NAMES_AHEAD : i]],
-				   1);
-		named[last] = symbol;
-		counts[last] = 0;
-		last += !name;
-		name = name ? name : last;
-		names[symbol] = name;
-		symbols[i] = name;
-		counts[name - 1]++;
+/* Symbols become names, in order of appearance; returns how many there are. */
+static uint32_t names_give(struct naming naming, uint32_t *symbols, size_t count)
+{
+	size_t i = 0;
+
+	for (; i + NAMES_AHEAD < count; i++) {
+		__builtin_prefetch(&naming.names[symbols[i + NAMES_AHEAD]], 1);
+		symbols[i] = name_give(&naming, symbols[i]);
 	}
-	return last;
+	for (; i < count; i++)
+		symbols[i] = name_give(&naming, symbols[i]);
+	return naming.last;
 }
 
 void sequence_job_name(struct sequence_job *job, struct sequence_namer *namer, uint32_t limit,
@@ -147,7 +159,10 @@ void sequence_job_name(struct sequence_job *job, struct sequence_namer *namer, u
 	names_reserve(namer, limit);
 	array_reserve(&job->counts, count + 1);
 	array_reserve(&namer->named, count + 1);
-	named = names_give(namer->names, symbols, count, job->counts.items, namer->named.items);
+	named = names_give((struct naming){ .names = namer->names,
+					    .counts = job->counts.items,
+					    .named = namer->named.items },
+			   symbols, count);
 	job->names = symbols;
 	job->count = count;
 	job->counts.count = named;
