@@ -35,6 +35,7 @@
  *     damaged bytes are read.
  *  5. Short contexts of symbols up to max are valid; no other is looked at.
  *  6. There is room for the events of one more symbol or number.
+ *  7. Counts of ranks are below 32768: they are those of a period and what was kept, less than eight periods in all.
  */
 #include "profile/coder.h"
 
@@ -75,7 +76,7 @@ static inline uint32_t greatest_of(const uint32_t *symbols, size_t count, uint32
 	return greatest;
 }
 
-/* Both contexts, in the order of ranks: the long one's symbols, those of the short one, and the long one's state. */
+/* Both contexts, in the order of ranks: the long one's symbols, and those of the short one. */
 struct coder_view {
 	__m128i low, high;
 };
@@ -328,6 +329,7 @@ static void stream_write(struct coder_stream *stream)
 
 void coder_write(struct coder *coder)
 {
+	coder_ranks_learn(coder, 0); /* if groups were too short for it */
 	stream_write(&coder->ranks);
 	stream_write(&coder->spelling);
 	coder->plain = 0;
@@ -650,6 +652,7 @@ void coder_read(struct coder *coder, const uint8_t *bytes, size_t size)
 	size_t ranks = in_size(&bytes, end);
 
 	ranks = ranks < (size_t)(end - bytes) ? ranks : (size_t)(end - bytes);
+	coder_ranks_learn(coder, 0); /* as in coder_write() */
 	stream_read(&coder->ranks, bytes, bytes + ranks);
 	stream_read(&coder->spelling, bytes + ranks, end);
 	coder->plain = 0;

@@ -104,6 +104,51 @@ static void test_pieces(void **state)
 	assert_int_equal(sizes[2], sizes[0]);
 }
 
+/* Pieces that are too short for a group of ranks: chances change all the same, as many as there are. */
+static void test_small_pieces(void **state)
+{
+	AUTO(coder_deinit) struct coder writer, reader;
+	struct coin coin;
+
+	coder_init(&writer, 1000);
+	coder_init(&reader, 1000);
+	coin_init(&coin, 3);
+	for (size_t piece = 0; piece < 100000; piece++) {
+		size_t count = piece % 50000 ? 1 + piece % 2 : 5000;
+		uint32_t symbols[5000], symbol;
+
+		coder_write(&writer);
+		for (size_t i = 0; i < count; i++) {
+			symbols[i] = (uint32_t)(coin_next(&coin) % (piece < 50000 ? 2 : 300));
+			coder_put(&writer, symbols[i]);
+		}
+		coder_end(&writer);
+		coder_read(&reader, writer.out.items, writer.out.count);
+		for (size_t i = 0; i < count; i++) {
+			assert_int_equal(coder_get(&reader, &symbol), 0);
+			assert_int_equal(symbol, symbols[i]);
+		}
+	}
+	for (size_t i = 0; i < 16; i++)
+		assert_true(writer.counts[i] < INT16_MAX);
+}
+
+/* A context that names a symbol by its lower part means the last symbol that had it. */
+static void test_lower_parts(void **state)
+{
+	static uint32_t symbols[COUNT];
+	struct coin coin;
+
+	coin_init(&coin, 8);
+	for (size_t i = 0; i < COUNT; i++)
+		symbols[i] =
+			(uint32_t)(i % 7 + (coin_next(&coin) % 8 ? 0 : 1 + i % 3) * UINT16_MAX);
+	assert_true(round_trip(symbols, COUNT) < COUNT);
+	for (size_t i = 0; i < COUNT; i++)
+		symbols[i] = (uint32_t)(UINT16_MAX - 3 + i % 7);
+	assert_true(round_trip(symbols, COUNT) < 600);
+}
+
 /* The fast way writes the same bytes, wherever the sequence is divided. */
 static void test_all(void **state)
 {
@@ -179,9 +224,10 @@ static void test_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_size),
-		cmocka_unit_test(test_pieces),	   cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_damage),	   cmocka_unit_test(test_all),
+		cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_size),
+		cmocka_unit_test(test_pieces),	     cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_damage),	     cmocka_unit_test(test_all),
+		cmocka_unit_test(test_small_pieces), cmocka_unit_test(test_lower_parts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
