@@ -7,6 +7,7 @@
 #include "engine/engine.h"
 
 enum {
+	SCRATCH_NONE = RSP, /* which is never free */
 	TAILS_MAX = PIECES_MAX + 4,
 	EXITS_MAX = 2 * PIECES_MAX + 4,
 	CONSTANTS_MAX = 2 * PIECES_MAX + 2
@@ -41,7 +42,7 @@ struct build {
 	unsigned instructions; /* of whole pieces */
 	uint32_t piece_instructions; /* of this one, before the one in hand */
 	uint32_t first_run;
-	uint64_t flags_dead; /* a bit for each end of a run, in the order they are put */
+	struct run_ends ends;
 	unsigned end_count;
 	/* Translating back: nothing is written; the last state before the address wanted is kept. */
 	bool back;
@@ -65,10 +66,15 @@ struct build {
 		unsigned piece;
 	} exits[EXITS_MAX];
 	unsigned exit_count;
-	/* What put_append() leaves for put_rest(): a short branch, where it comes back, and the target of the run's end. */
+	/* What put_append() leaves for put_rest(): a short branch, where it comes back, and the run's end. */
 	uint8_t *rest_from;
 	const uint8_t *rest_back;
-	uint64_t rest_target;
+	struct run_end {
+		uint32_t run;
+		uint64_t target; /* see below */
+		bool flags_dead; /* nobody reads flags at the target before they are written */
+		unsigned scratch; /* a register of which the same is true, flags being dead; SCRATCH_NONE: none */
+	} rest;
 	struct {
 		uint8_t *patch; /* displacement that leads to the constant */
 		uint64_t value;
@@ -98,28 +104,25 @@ void put_jump_thread(struct build *build, unsigned offset);
  * slots. No register and no flag changes that the program could still read. All of it is in state WHOLE, and TOLD from the
  * instruction on that stores what the helper is for.
  */
-struct run_end {
-	uint32_t run;
-	uint64_t target;
-	bool flags_dead; /* nobody reads flags at the target before they are written */
-};
 /* Adds 1 to the thread's counter of the run. */
 void put_count(struct build *build, const struct run_end *end);
 /* Appends the run to the thread's ring. */
 void put_append(struct build *build, const struct run_end *end);
 /* Marks the run as seen. */
 void put_seen(struct build *build, const struct run_end *end);
-/*
- * Calls the tool's called() in the engine, with the program's registers saved, and goes on at back. rcx is in its slot.
- * Behind code that ends the fragment only.
- */
-void put_call(struct build *build, const uint8_t *back);
 /* What run_end() has left to be put behind the jump that follows it. */
 void put_rest(struct build *build);
 
 /* --- translate.c: within guarded_call() --- */
 bool instruction_decode(const uint8_t *code, size_t size, ZydisDecodedInstruction *ret);
+/* operands: ZYDIS_MAX_OPERAND_COUNT of them. */
+bool instruction_decode_full(const uint8_t *code, size_t size, ZydisDecodedInstruction *ret,
+			     ZydisDecodedOperand *operands);
 
 /* --- live.c: within guarded_call() --- */
-/* Whether all status flags are written, at pc and behind, before one of them is read. */
-bool flags_dead_at(uint64_t pc);
+/* What is written at pc and behind before it is read: what code in front of it may use. */
+struct dead {
+	bool flags; /* all status flags */
+	unsigned scratch; /* a register; SCRATCH_NONE: none, or flags are not */
+};
+void dead_at(uint64_t pc, struct dead *ret);

@@ -71,10 +71,20 @@ void put_jump_thread(struct build *build, unsigned offset)
 
 /* --- Where runs end ------------------------------------------------------------------------------------ */
 
-/* In between, rcx is free: it is in its slot. */
+/* Whether the helper has to make room for itself: rcx goes to its slot, and comes back. */
+static bool is_spilled(const struct run_end *end)
+{
+	return end->target != TARGET_IN_RDX && end->scratch == SCRATCH_NONE;
+}
+
+static unsigned end_register(const struct run_end *end)
+{
+	return end->scratch == SCRATCH_NONE ? RCX : end->scratch;
+}
+
 static void rcx_free(struct build *build, const struct run_end *end)
 {
-	if (end->target == TARGET_IN_RDX)
+	if (!is_spilled(end))
 		return;
 	put_thread_move(build, 0x89, RCX, THREAD_SPILL0);
 	put_state(build, end->target, STATE_WHOLE | STATE_RCX);
@@ -88,12 +98,13 @@ static unsigned where_told(uint64_t target, unsigned direct)
 static void run_told(struct build *build, const struct run_end *end)
 {
 	put_state(build, end->target,
-		  STATE_WHOLE | STATE_TOLD | where_told(end->target, STATE_RCX));
+		  STATE_WHOLE | STATE_TOLD |
+			  where_told(end->target, is_spilled(end) ? STATE_RCX : 0));
 }
 
 static void rcx_back(struct build *build, const struct run_end *end)
 {
-	if (end->target == TARGET_IN_RDX)
+	if (!is_spilled(end))
 		return;
 	put_thread_move(build, 0x8b, RCX, THREAD_SPILL0);
 	put_state(build, end->target, STATE_WHOLE | STATE_TOLD);
@@ -129,47 +140,61 @@ void put_seen(struct build *build, const struct run_end *end)
 	put_state(build, end->target, STATE_WHOLE | STATE_TOLD | where_told(end->target, 0));
 }
 
-/* A chunk ends where the low 16 bits of the next place are 0. */
+/* A chunk ends where the low 16 bits of the next place are 0. A short branch, whose displacement comes last. */
+static void put_is_full(struct build *build, const struct run_end *end)
+{
+	static const uint8_t with_rcx[] = { 0x0f, 0xb7, 0xc9, 0xe3,
+					    0 }; /* movzwl %cx, %ecx; jrcxz */
+	unsigned reg = end->scratch;
+	const uint8_t with_flags[] = { 0x66, (uint8_t)(0x40 | (reg >= 8 ? 5 : 0)),
+				       0x85, (uint8_t)(0xc0 | (reg & 7) * 9),
+				       0x74, 0 }; /* testw %reg, %reg; jz */
+
+	if (reg == SCRATCH_NONE)
+		put_bytes(build, with_rcx, sizeof(with_rcx));
+	else
+		put_bytes(build, with_flags, sizeof(with_flags));
+}
+
 void put_append(struct build *build, const struct run_end *end)
 {
-	static const uint8_t store[] = { 0xc7, 0x01 }; /* movl $run, (%rcx) */
-	static const uint8_t next[] = { 0x48, 0x8d, 0x49, 0x04 }; /* lea 4(%rcx), %rcx */
-	static const uint8_t is_full[] = { 0x0f, 0xb7, 0xc9, 0xe3,
-					   0 }; /* movzwl %cx, %ecx; jrcxz */
+	unsigned reg = end_register(end), low = reg & 7;
+	const uint8_t store[] = { (uint8_t)(0x40 | (reg >= 8)), 0xc7,
+				  (uint8_t)low }; /* movl $run, (%reg) */
+	const uint8_t next[] = { (uint8_t)(0x48 | (reg >= 8 ? 5 : 0)), 0x8d,
+				 (uint8_t)(0x40 | low * 9), 0x04 }; /* lea 4(%reg), %reg */
 
 	rcx_free(build, end);
-	put_thread_move(build, 0x8b, RCX, THREAD_STREAM);
+	put_thread_move(build, 0x8b, reg, THREAD_STREAM);
 	put_bytes(build, store, sizeof(store));
 	put32(build, end->run);
 	put_bytes(build, next, sizeof(next));
-	put_thread_move(build, 0x89, RCX, THREAD_STREAM);
+	put_thread_move(build, 0x89, reg, THREAD_STREAM);
 	run_told(build, end);
-	put_bytes(build, is_full, sizeof(is_full));
+	put_is_full(build, end);
 	build->rest_from = build->at;
 	build->rest_back = build->at;
+	build->rest = *end;
 	rcx_back(build, end);
-	build->rest_target = end->target;
 }
 
-void put_call(struct build *build, const uint8_t *back)
-{
-	static const uint8_t address[] = { 0x48, 0x8d, 0x0d }; /* lea back(%rip), %rcx */
-
-	put_bytes(build, address, sizeof(address));
-	put32(build, (uint64_t)(back - (build->at + 4)));
-	put_thread_move(build, 0x89, RCX, THREAD_NEXT);
-	put_thread_move(build, 0x8b, RCX, THREAD_SPILL0);
-	put_jump_thread(build, THREAD_ON_CALL);
-}
-
+/* Calls the tool's called() in the engine, with the program's registers saved. */
 void put_rest(struct build *build)
 {
-	uint64_t target = build->rest_target;
+	const struct run_end *end = &build->rest;
+	unsigned reg = end_register(end);
+	const uint8_t address[] = { (uint8_t)(0x48 | (reg >= 8 ? 4 : 0)), 0x8d,
+				    (uint8_t)(0x05 | (reg & 7) << 3) }; /* lea back(%rip), %reg */
 
 	if (!build->rest_from)
 		return;
 	fix8(build, build->rest_from - 1, (uint64_t)(build->at - build->rest_from));
-	put_state(build, target, STATE_WHOLE | STATE_TOLD | where_told(target, STATE_RCX));
-	put_call(build, build->rest_back);
+	run_told(build, end);
+	put_bytes(build, address, sizeof(address));
+	put32(build, (uint64_t)(build->rest_back - (build->at + 4)));
+	put_thread_move(build, 0x89, reg, THREAD_NEXT);
+	if (end->scratch == SCRATCH_NONE)
+		put_thread_move(build, 0x8b, RCX, THREAD_SPILL0);
+	put_jump_thread(build, THREAD_ON_CALL);
 	build->rest_from = NULL;
 }

@@ -155,7 +155,10 @@ struct fragment {
 	bool checked; /* it begins with a check that the program's code is what it was made of */
 	uint8_t spilled; /* registers that the check uses */
 	uint32_t first_run; /* 0: nobody wants to know */
-	uint64_t flags_dead; /* where its runs end, a bit for each, in the order they were put */
+	struct run_ends {
+		uint64_t flags_dead; /* a bit for each end of a run, in the order they were put */
+		uint64_t scratch[4]; /* bits of a register's number */
+	} ends;
 	uint32_t piece_count;
 	struct piece {
 		uint64_t pc;

@@ -30,7 +30,7 @@ enum {
 	SIB_DISPLACEMENT = 5, /* no base, with mod 0 */
 };
 
-static int number_of(ZydisRegister reg)
+int register_number(ZydisRegister reg)
 {
 	ZydisRegister large = ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg);
 
@@ -47,7 +47,7 @@ static unsigned registers_used(const ZydisDecodedInstruction *insn,
 
 	for (unsigned i = 0; i < insn->operand_count; i++)
 		if (operands[i].type == ZYDIS_OPERAND_TYPE_REGISTER) {
-			int number = number_of(operands[i].reg.value);
+			int number = register_number(operands[i].reg.value);
 
 			if (number >= 0)
 				used |= 1u << number;
@@ -101,7 +101,7 @@ static unsigned scale_bits(unsigned scale)
 static void lea_put(const ZydisDecodedInstruction *insn, const ZydisDecodedOperand *operand,
 		    unsigned to, struct gs_lea *ret)
 {
-	int base = number_of(operand->mem.base), index = number_of(operand->mem.index);
+	int base = register_number(operand->mem.base), index = register_number(operand->mem.index);
 	uint8_t *at = ret->bytes;
 
 	ret->relative = operand->mem.base == ZYDIS_REGISTER_RIP ||

@@ -1,14 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Which of the program's flags matter at a place. Flags that are written before they are read can be used by code that
+ * Which of the program's flags and registers matter at a place. What is written before it is read can be used by code that
  * is put in front.
  *
  * That is a promise about code which is not part of the fragment at hand and could change without it. So it is given only
  * for memory that is mapped from a file and cannot be written.
+ *
+ * A signal that comes in between shows such a register with a value that is not the program's. A fault must not, since its handler may
+ * go on elsewhere: a register counts as written only if no memory was touched before that might not be there. What is left is the one
+ * into which the instruction that faults would have loaded.
  */
 #include "engine/build.h"
+#include "engine/gs.h"
 
-enum { LOOK_AHEAD = 12, INSTRUCTION_BYTES = 15 };
+enum {
+	LOOK_AHEAD = 12,
+	INSTRUCTION_BYTES = 15,
+	/* Those that a function need not keep: nobody has them where an exception is caught. */
+	SCRATCH_REGISTERS = 1 << RAX | 1 << RCX | 1 << RDX | 1 << RSI | 1 << RDI | 1 << R8 |
+			    1 << R9 | 1 << R10 | 1 << R11,
+};
 
 static const ZydisAccessedFlagsMask status = ZYDIS_CPUFLAG_CF | ZYDIS_CPUFLAG_PF |
 					     ZYDIS_CPUFLAG_AF | ZYDIS_CPUFLAG_ZF |
@@ -47,7 +58,12 @@ static uint64_t next_of(uint64_t pc, const ZydisDecodedInstruction *insn)
 	}
 }
 
-static bool decode_at(uint64_t pc, ZydisDecodedInstruction *ret)
+struct decoded {
+	ZydisDecodedInstruction insn;
+	ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+};
+
+static bool decode_at(uint64_t pc, struct decoded *ret)
 {
 	const struct region *region = region_of(pc);
 	uint64_t size = INSTRUCTION_BYTES;
@@ -56,29 +72,165 @@ static bool decode_at(uint64_t pc, ZydisDecodedInstruction *ret)
 		return false;
 	if (region->end - pc < size)
 		size = region->end - pc;
-	return instruction_decode((const uint8_t *)pc, size, ret);
+	return instruction_decode_full((const uint8_t *)pc, size, &ret->insn, ret->operands);
 }
 
-bool flags_dead_at(uint64_t pc)
+/* --- Flags --------------------------------------------------------------------------------------------- */
+
+struct flags {
+	ZydisAccessedFlagsMask written;
+	bool read; /* one that was not written before */
+	bool dead;
+};
+
+static void flags_follow(const ZydisDecodedInstruction *insn, struct flags *flags)
 {
-	ZydisAccessedFlagsMask written = 0;
-	ZydisDecodedInstruction insn;
+	const ZydisAccessedFlags *these = insn->cpu_flags;
 
-	for (int i = 0; i < LOOK_AHEAD && pc; i++, pc = next_of(pc, &insn)) {
-		const ZydisAccessedFlags *flags;
+	if (!these || flags->dead)
+		return;
+	flags->read = these->tested & status & ~flags->written;
+	if (!is_sometimes(insn))
+		flags->written |= these->modified | these->set_0 | these->set_1 | these->undefined;
+	flags->dead = !flags->read && (flags->written & status) == status;
+}
 
-		if (!decode_at(pc, &insn))
-			return false;
-		flags = insn.cpu_flags;
-		if (!flags)
-			continue;
-		if (flags->tested & status & ~written)
-			return false;
-		if (is_sometimes(&insn))
-			continue;
-		written |= flags->modified | flags->set_0 | flags->set_1 | flags->undefined;
-		if ((written & status) == status)
-			return true;
+/* --- Registers ----------------------------------------------------------------------------------------- */
+
+struct registers {
+	unsigned live; /* a bit for each: read, or never to be used */
+	unsigned scratch; /* written before it was read; SCRATCH_NONE: none so far */
+};
+
+static unsigned register_bit(ZydisRegister reg)
+{
+	int number = register_number(reg);
+
+	return number < 0 ? 0 : 1u << number;
+}
+
+static unsigned operand_registers(const ZydisDecodedOperand *operand)
+{
+	switch (operand->type) {
+	case ZYDIS_OPERAND_TYPE_MEMORY:
+		return register_bit(operand->mem.base) | register_bit(operand->mem.index);
+	case ZYDIS_OPERAND_TYPE_REGISTER:
+		return register_bit(operand->reg.value);
+	default:
+		return 0;
 	}
-	return false;
+}
+
+/* Others may read registers that are not among their operands: in is how a guest talks to VMware, clzero has an address in rax. */
+static bool is_plain(const ZydisDecodedInstruction *insn)
+{
+	switch (insn->meta.category) {
+	case ZYDIS_CATEGORY_AVX:
+	case ZYDIS_CATEGORY_AVX2:
+	case ZYDIS_CATEGORY_BINARY:
+	case ZYDIS_CATEGORY_BITBYTE:
+	case ZYDIS_CATEGORY_CALL:
+	case ZYDIS_CATEGORY_CMOV:
+	case ZYDIS_CATEGORY_CONVERT:
+	case ZYDIS_CATEGORY_DATAXFER:
+	case ZYDIS_CATEGORY_LOGICAL:
+	case ZYDIS_CATEGORY_LOGICAL_FP:
+	case ZYDIS_CATEGORY_POP:
+	case ZYDIS_CATEGORY_PUSH:
+	case ZYDIS_CATEGORY_ROTATE:
+	case ZYDIS_CATEGORY_SETCC:
+	case ZYDIS_CATEGORY_SHIFT:
+	case ZYDIS_CATEGORY_SSE:
+	case ZYDIS_CATEGORY_STRINGOP:
+	case ZYDIS_CATEGORY_UNCOND_BR:
+		return true;
+	default:
+		return insn->mnemonic == ZYDIS_MNEMONIC_LEA ||
+		       insn->mnemonic == ZYDIS_MNEMONIC_ENDBR64;
+	}
+}
+
+/* It may name an address, and does nothing with it. */
+static bool is_nop(const ZydisDecodedInstruction *insn)
+{
+	return insn->mnemonic == ZYDIS_MNEMONIC_NOP;
+}
+
+/* Memory that may not be there; the stack and what is addressed relative to rip is. */
+static bool is_memory(const ZydisDecodedOperand *operand)
+{
+	return operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+	       operand->mem.type != ZYDIS_MEMOP_TYPE_AGEN &&
+	       operand->mem.base != ZYDIS_REGISTER_RSP && operand->mem.base != ZYDIS_REGISTER_RIP;
+}
+
+/*
+ * The number of operands, from the first on, that are a register of which nothing is left. Only for instructions of which that is
+ * certain: cmov, bsf of 0 and whatever writes 8 or 16 bits may leave something.
+ */
+static unsigned operands_lost(const struct decoded *decoded)
+{
+	const ZydisDecodedOperand *to = &decoded->operands[0], *from = &decoded->operands[1];
+
+	if (to->type != ZYDIS_OPERAND_TYPE_REGISTER || to->size < 32)
+		return 0;
+	switch (decoded->insn.mnemonic) {
+	case ZYDIS_MNEMONIC_MOV:
+	case ZYDIS_MNEMONIC_MOVZX:
+	case ZYDIS_MNEMONIC_MOVSX:
+	case ZYDIS_MNEMONIC_MOVSXD:
+	case ZYDIS_MNEMONIC_LEA:
+	case ZYDIS_MNEMONIC_POP:
+		return 1;
+	case ZYDIS_MNEMONIC_XOR:
+	case ZYDIS_MNEMONIC_SUB:
+		return from->type == ZYDIS_OPERAND_TYPE_REGISTER && from->reg.value == to->reg.value
+			       ? 2
+			       : 0;
+	default:
+		return 0;
+	}
+}
+
+static void registers_follow(const struct decoded *decoded, struct registers *registers)
+{
+	unsigned lost = operands_lost(decoded), written = 0;
+	bool ends = !is_plain(&decoded->insn);
+
+	if (registers->scratch != SCRATCH_NONE || is_nop(&decoded->insn))
+		return;
+	for (unsigned i = 0; i < decoded->insn.operand_count; i++) {
+		unsigned named = operand_registers(&decoded->operands[i]);
+
+		if (i < lost)
+			written |= named;
+		else
+			registers->live |= named;
+		ends |= is_memory(&decoded->operands[i]);
+	}
+	written &= ~registers->live;
+	if (written)
+		registers->scratch = (unsigned)__builtin_ctz(written);
+	if (ends)
+		registers->live = ~0u;
+}
+
+/* --- Both ------------------------------------------------------------------------------------------------ */
+
+void dead_at(uint64_t pc, struct dead *ret)
+{
+	struct registers registers = { .live = ~(unsigned)SCRATCH_REGISTERS,
+				       .scratch = SCRATCH_NONE };
+	struct flags flags = {};
+	struct decoded decoded;
+
+	for (int i = 0; i < LOOK_AHEAD && pc && !flags.read; i++) {
+		if ((flags.dead && registers.scratch != SCRATCH_NONE) || !decode_at(pc, &decoded))
+			break;
+		flags_follow(&decoded.insn, &flags);
+		registers_follow(&decoded, &registers);
+		pc = next_of(pc, &decoded.insn);
+	}
+	ret->flags = flags.dead;
+	ret->scratch = flags.dead ? registers.scratch : SCRATCH_NONE;
 }

@@ -27,7 +27,7 @@ struct tool {
 	void (*run_told)(struct thread *thread, uint32_t run);
 	/* Takes back what run_told() has just done: the system call has yet to be done. */
 	void (*run_untold)(struct thread *thread, uint32_t run);
-	/* From put_call(). No lock is held. */
+	/* put_append() found a chunk full. No lock is held. */
 	void (*called)(struct thread *thread);
 	/* Before the first and after the last instruction of a thread. */
 	void (*thread_start)(struct thread *thread);

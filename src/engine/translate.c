@@ -17,7 +17,7 @@
  * Invariants
  * 1. In the cache, rsp and the memory it points to are the program's at every instruction boundary of the program.
  *    Return addresses on its stack are the program's own.
- * 2. No sequence that is put in between changes a flag.
+ * 2. No sequence that is put in between changes a flag or a register that the program could still read.
  * 3. A displacement that is patched later lies within one cache line: other threads see the old or the new one.
  */
 #include "engine/build.h"
@@ -59,6 +59,14 @@ bool instruction_decode(const uint8_t *code, size_t size, ZydisDecodedInstructio
 	if (!decoder_ready)
 		decoder_init();
 	return size && ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, code, size, ret));
+}
+
+bool instruction_decode_full(const uint8_t *code, size_t size, ZydisDecodedInstruction *ret,
+			     ZydisDecodedOperand *operands)
+{
+	if (!decoder_ready)
+		decoder_init();
+	return size && ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code, size, ret, operands));
 }
 
 static bool decode(struct build *build, const uint8_t *code, size_t size)
@@ -121,23 +129,32 @@ static bool is_told(const struct build *build)
 	return build->first_run && tool()->run_end;
 }
 
-/* Whether flags are dead where a run ends; it must come out the same when translating back. */
-static bool end_flags_dead(struct build *build, uint64_t target)
+/* What is dead where a run ends. */
+static void end_note(struct run_ends *ends, uint64_t bit, uint64_t target)
 {
-	uint64_t bit = 1ull << build->end_count++;
+	struct dead dead = { .scratch = SCRATCH_NONE };
 
-	if (!build->back && target != TARGET_IN_RDX && flags_dead_at(target))
-		build->flags_dead |= bit;
-	return build->flags_dead & bit;
+	if (target != TARGET_IN_RDX)
+		dead_at(target, &dead);
+	ends->flags_dead |= dead.flags ? bit : 0;
+	for (unsigned i = 0; i < 4; i++)
+		ends->scratch[i] |= dead.scratch >> i & 1 ? bit : 0;
 }
 
+/* It must come out the same when translating back: then it is not looked for, but known. */
 static void put_run_end(struct build *build, uint64_t target)
 {
 	struct run_end end = { .run = build->first_run + build->piece, .target = target };
+	uint64_t bit;
 
 	if (!is_told(build))
 		return;
-	end.flags_dead = end_flags_dead(build, target);
+	bit = 1ull << build->end_count++;
+	if (!build->back)
+		end_note(&build->ends, bit, target);
+	end.flags_dead = build->ends.flags_dead & bit;
+	for (unsigned i = 0; i < 4; i++)
+		end.scratch |= build->ends.scratch[i] & bit ? 1u << i : 0;
 	tool()->run_end(build, &end);
 }
 
@@ -935,7 +952,7 @@ static struct fragment *fragment_make(struct thread *thread, uint64_t pc, const 
 		unstable_look(thread, pc, &unstable);
 	parts_put(&build, &unstable);
 	fragment->first_run = build.first_run;
-	fragment->flags_dead = build.flags_dead;
+	fragment->ends = build.ends;
 	cache_add(fragment);
 	if (is_unstable || (region && !region->inode) || guard_knows(pc))
 		bytes_keep(fragment);
@@ -1001,7 +1018,7 @@ static void build_back(struct build *build, struct fragment *fragment)
 	build->stop = fragment->checked ? fragment->pc + fragment->pieces[0].length : 0;
 	build->at = fragment->indirect;
 	build->first_run = fragment->first_run;
-	build->flags_dead = fragment->flags_dead;
+	build->ends = fragment->ends;
 	entry_put(build);
 	build->at = fragment->body;
 	guarded_call(pieces_put, build, NULL);
