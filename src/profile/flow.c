@@ -114,27 +114,48 @@ static void counts_hand_out(struct flow *flow)
 
 /* --- Rows ------------------------------------------------------------------------------------------------ */
 
-/* Strata hold repeated paths, of which only the thread of the paths may ask. */
-static void symbols_resolve(const struct flow_space *space, const struct flow_cycle *cycle,
-			    struct flow_symbol *symbols)
+static struct flow_known *known_at(const struct flow_space *space, uint32_t symbol)
 {
-	const struct layer_level *level = paths_level(space);
+	return &space->known[symbol >> FLOW_KNOWN_BITS][symbol & ((1u << FLOW_KNOWN_BITS) - 1)];
+}
 
-	for (uint32_t i = 0; cycle->level == 1 && i < cycle->length; i++) {
-		const struct repeat *repeat = &level->repeats.items.items[symbols[i].number];
+/* What is not known may be a symbol of another level. */
+static inline __attribute__((always_inline)) void known_fetch(const struct flow_space *space,
+							      uint64_t symbol)
+{
+	if (symbol < space->known_count)
+		__builtin_prefetch(known_at(space, (uint32_t)symbol));
+}
 
-		symbols[i] = (struct flow_symbol){ level->base + repeat->slot, repeat->trips };
+/* A stratum holds repeated paths: what they stand for, and what they weigh together. Others follow, up to end. */
+static uint64_t symbols_resolve(const struct flow_space *space, struct flow_symbol *symbols,
+				uint32_t length, const struct flow_symbol *end)
+{
+	uint64_t weight = 0;
+
+	for (struct flow_symbol *symbol = symbols; symbol < symbols + length; symbol++) {
+		const struct flow_known *known = known_at(space, (uint32_t)symbol->number);
+
+		if (symbol + FETCH_AHEAD < end)
+			known_fetch(space, symbol[FETCH_AHEAD].number);
+		*symbol = (struct flow_symbol){ paths_level(space)->base + known->slot,
+						known->trips };
+		weight += known->weight;
 	}
+	return weight;
 }
 
 static void retired_hand_out(struct flow_space *space, struct flow_retired *retired)
 {
 	struct flow_symbol *symbols = retired->symbols.items;
+	const struct flow_symbol *end = symbols + retired->symbols.count;
 
 	array_each(&retired->cycles, cycle) {
 		if (space->err)
 			break;
-		symbols_resolve(space, cycle, symbols);
+		if (cycle->level == 1)
+			cycle->weight = symbols_resolve(space, symbols, cycle->length, end);
+		space->kept_weight[cycle->level] += cycle->trips * cycle->weight;
 		cycle->symbols = symbols;
 		symbols += cycle->length;
 		space->err = space->options.cycle(space->options.context, cycle);
@@ -171,11 +192,6 @@ static void rows_finish(struct flow_space *space)
 {
 	while (space->rows_busy)
 		rows_hand_out(space, true);
-}
-
-static struct flow_known *known_at(const struct flow_space *space, uint32_t symbol)
-{
-	return &space->known[symbol >> FLOW_KNOWN_BITS][symbol & ((1u << FLOW_KNOWN_BITS) - 1)];
 }
 
 /* What has become known since the last row. Rows under way look at what there was before. */
@@ -398,27 +414,25 @@ static void symbols_keep(struct flow_space *space, unsigned level, const struct 
 	}
 }
 
+/* What a stratum weighs is found out when it is handed out. */
 static void stratum_retired(void *context, unsigned level, uint64_t number,
 			    const struct cycle *cycle)
 {
 	struct flow_space *space = context;
 	struct flow_rare *rare = &space->rare[level + 1];
-	uint64_t weight;
 
 	if (cycle->trips < space->options.min_trips) {
 		rare->cycles++;
 		rare->trips += cycle->trips;
 		return;
 	}
-	weight = cycle_weight(space, level, (struct cycle *)cycle);
-	space->kept_weight[level + 1] += cycle->trips * weight;
 	symbols_keep(space, level, cycle);
 	*array_push(&space->retired->cycles) = (struct flow_cycle){
 		.level = level + 1,
 		.number = number,
 		.trips = cycle->trips,
 		.repeats = cycle->accesses,
-		.weight = weight,
+		.weight = level ? cycle_weight(space, level, (struct cycle *)cycle) : 0,
 		.length = cycle->length,
 	};
 }
