@@ -127,19 +127,19 @@ static inline __attribute__((always_inline)) void known_fetch(const struct flow_
 		__builtin_prefetch(known_at(space, (uint32_t)symbol));
 }
 
-/* A stratum holds repeated paths: what they stand for, and what they weigh together. Others follow, up to end. */
+/* A stratum holds repeated paths: what they stand for, and what they weigh together. There are `left` symbols with those that follow. */
 static uint64_t symbols_resolve(const struct flow_space *space, struct flow_symbol *symbols,
-				uint32_t length, const struct flow_symbol *end)
+				uint32_t length, size_t left)
 {
 	uint64_t weight = 0;
 
-	for (struct flow_symbol *symbol = symbols; symbol < symbols + length; symbol++) {
-		const struct flow_known *known = known_at(space, (uint32_t)symbol->number);
+	for (uint32_t i = 0; i < length; i++) {
+		const struct flow_known *known = known_at(space, (uint32_t)symbols[i].number);
 
-		if (symbol + FETCH_AHEAD < end)
-			known_fetch(space, symbol[FETCH_AHEAD].number);
-		*symbol = (struct flow_symbol){ paths_level(space)->base + known->slot,
-						known->trips };
+		if (i + FETCH_AHEAD < left)
+			known_fetch(space, symbols[i + FETCH_AHEAD].number);
+		symbols[i] = (struct flow_symbol){ paths_level(space)->base + known->slot,
+						   known->trips };
 		weight += known->weight;
 	}
 	return weight;
@@ -148,16 +148,17 @@ static uint64_t symbols_resolve(const struct flow_space *space, struct flow_symb
 static void retired_hand_out(struct flow_space *space, struct flow_retired *retired)
 {
 	struct flow_symbol *symbols = retired->symbols.items;
-	const struct flow_symbol *end = symbols + retired->symbols.count;
+	size_t left = retired->symbols.count;
 
 	array_each(&retired->cycles, cycle) {
 		if (space->err)
 			break;
 		if (cycle->level == 1)
-			cycle->weight = symbols_resolve(space, symbols, cycle->length, end);
+			cycle->weight = symbols_resolve(space, symbols, cycle->length, left);
 		space->kept_weight[cycle->level] += cycle->trips * cycle->weight;
 		cycle->symbols = symbols;
 		symbols += cycle->length;
+		left -= cycle->length;
 		space->err = space->options.cycle(space->options.context, cycle);
 	}
 	retired->cycles.count = 0;
