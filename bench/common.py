@@ -294,7 +294,7 @@ def frames_read(path):
 
 FLOW_SOURCES = ("profile/flow.c profile/sequence.c profile/coder.c profile/coder_wide.c profile/layer.c profile/scan.c "
                 "profile/scan_wide.c profile/layer_wide.c profile/cycles.c profile/repeats.c "
-                "profile/rowworks.c profile/cyclepack.c profile/runs.c base/mem.c base/err.c base/map.c base/log.c").split()
+                "profile/rowworks.c base/relay.c profile/cyclepack.c profile/runs.c base/mem.c base/err.c base/map.c base/log.c").split()
 
 
 def compile_flow(bench):

@@ -192,15 +192,26 @@ static bool is_half_full(const struct stream_slot *slot)
 	       slot->ring / 2;
 }
 
+/* This thread is about to leave its CPU to one of the host's. */
+static void reserve_wake(void)
+{
+	if (__atomic_load_n(&area()->reserves, __ATOMIC_SEQ_CST))
+		sys_3(futex, &area()->held, FUTEX_WAKE, 1);
+}
+
 /* False: the host is gone, and nobody reads any more. */
 static bool room_wait(struct stream_slot *slot)
 {
 	while (!has_room(slot)) {
 		uint32_t wake = __atomic_load_n(&slot->wake, __ATOMIC_SEQ_CST);
+		bool begins = !__atomic_exchange_n(&slot->waiting, 1, __ATOMIC_SEQ_CST);
 
-		__atomic_store_n(&slot->waiting, 1, __ATOMIC_SEQ_CST);
+		if (begins)
+			__atomic_add_fetch(&area()->held, 1, __ATOMIC_SEQ_CST);
 		if (has_room(slot))
 			break;
+		if (begins)
+			reserve_wake();
 		if (!host_alive())
 			return false;
 		engine_wait(&slot->wake, wake, FUTEX_WAIT, PATIENCE_MS);

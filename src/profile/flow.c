@@ -487,7 +487,8 @@ int flow_space_create(const struct flow_space_options *options, struct flow_spac
 	if (err)
 		return err;
 	sequence_encoder_init(&space->encoder);
-	rowworks_create(options->threaded, row_climb, row_code, space, &space->works);
+	rowworks_create(options->threaded, options->relay, row_climb, row_code, space,
+			&space->works);
 	*ret = take_ptr(space);
 	return 0;
 }
@@ -564,6 +565,11 @@ int flow_push(struct flow *flow, const uint32_t *runs, size_t count)
 	if (!flow->space->err)
 		layer_push(flow->paths, runs, count);
 	return flow->space->err;
+}
+
+bool flow_space_help(struct flow_space *space)
+{
+	return !space->err && rowworks_help(space->works);
 }
 
 int flow_finish(struct flow *flow)

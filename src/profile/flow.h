@@ -68,6 +68,7 @@ struct flow_space_options {
 	uint32_t max_cycle; /* 0: LAYER_MAX_CYCLE */
 	uint32_t row_repeats; /* repeated paths of a row, about; 0: FLOW_ROW */
 	bool threaded; /* what becomes of rows is done in other threads; callbacks are called in the caller's all the same, somewhat later */
+	struct relay *relay; /* of which those threads are reserves; may be NULL */
 	uint64_t min_trips; /* cycles above paths that were run less often are only counted; 0: FLOW_MIN_TRIPS */
 	struct cycles_options
 		cycles; /* memory is that of paths; everything together takes about twice as much */
@@ -161,6 +162,8 @@ void flow_destroy(struct flow *flow);
 /* Instructions by run; kept by the caller. A path's weight is added up when it first ends. */
 void flow_weights_set(struct flow_space *space, const uint32_t *weights, size_t count);
 int flow_push(struct flow *flow, const uint32_t *runs, size_t count);
+/* The caller has nothing else to do: some of the work of those threads. False: there is none. */
+bool flow_space_help(struct flow_space *space);
 int flow_finish(struct flow *flow);
 int flow_space_finish(struct flow_space *space);
 /* Bytes of everything. All flows are finished. */

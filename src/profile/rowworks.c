@@ -39,6 +39,7 @@ struct rowworks {
 	struct worker workers[ROWWORKS_THREADS];
 	rowworks_step_fn *first, *second;
 	void *context;
+	struct relay *relay;
 	bool threaded;
 	bool stop;
 	bool ordering; /* job `ordered` is in the first step */
@@ -48,12 +49,13 @@ struct rowworks {
 	pthread_cond_t changed;
 };
 
-void rowworks_create(bool threaded, rowworks_step_fn *first, rowworks_step_fn *second,
-		     void *context, struct rowworks **ret)
+void rowworks_create(bool threaded, struct relay *relay, rowworks_step_fn *first,
+		     rowworks_step_fn *second, void *context, struct rowworks **ret)
 {
 	struct rowworks *works = mem_zalloc(sizeof(*works));
 
 	works->threaded = threaded;
+	works->relay = relay;
 	works->context = context;
 	works->first = first;
 	works->second = second;
@@ -70,6 +72,7 @@ static void threads_stop(struct rowworks *works)
 	works->stop = true;
 	pthread_cond_broadcast(&works->changed);
 	pthread_mutex_unlock(&works->lock);
+	relay_poke(works->relay);
 	for (size_t i = 0; i < ROWWORKS_THREADS; i++)
 		if (works->workers[i].running)
 			pthread_join(works->workers[i].thread, NULL);
@@ -93,17 +96,27 @@ static void step_run(struct rowworks *works, rowworks_step_fn *step, uint64_t jo
 	pthread_mutex_lock(&works->lock);
 }
 
+static bool first_is_due(const struct rowworks *works)
+{
+	return !works->ordering && works->ordered < works->submitted;
+}
+
+static bool second_is_due(const struct rowworks *works)
+{
+	return works->taken < works->ordered;
+}
+
 /* Does one step of one job. The lock is held. False: there is nothing to do now. */
 static bool some_work(struct rowworks *works, unsigned worker)
 {
 	uint64_t job;
 
-	if (!works->ordering && works->ordered < works->submitted) {
+	if (first_is_due(works)) {
 		works->ordering = true;
 		step_run(works, works->first, works->ordered, worker);
 		works->ordering = false;
 		works->ordered++;
-	} else if (works->taken < works->ordered) {
+	} else if (second_is_due(works)) {
 		job = works->taken++;
 		step_run(works, works->second, job, worker);
 		works->done[job % ROWWORKS_JOBS] = true;
@@ -114,16 +127,42 @@ static bool some_work(struct rowworks *works, unsigned worker)
 	return true;
 }
 
+/*
+ * Works if it is a reserve's turn, or waits until it might be. The lock is held before and after, but not while others are woken: they may
+ * take the CPU at once.
+ */
+static void turn_take(struct rowworks *works, unsigned worker, uint32_t seen)
+{
+	bool entered;
+
+	pthread_mutex_unlock(&works->lock);
+	entered = relay_enter(works->relay, seen);
+	pthread_mutex_lock(&works->lock);
+	if (!entered)
+		return;
+	while (!works->stop && relay_goes_on(works->relay) && some_work(works, worker))
+		;
+	pthread_mutex_unlock(&works->lock);
+	relay_leave(works->relay);
+	pthread_mutex_lock(&works->lock);
+}
+
 static void *work(void *context)
 {
 	const struct worker *worker = context;
 	struct rowworks *works = worker->works;
 
+	pthread_setname_np(pthread_self(), "assay-rows");
 	setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + NICENESS);
 	pthread_mutex_lock(&works->lock);
-	while (!works->stop)
-		if (!some_work(works, worker->number))
+	while (!works->stop) {
+		uint32_t seen = relay_look(works->relay);
+
+		if (first_is_due(works) || second_is_due(works))
+			turn_take(works, worker->number, seen);
+		else
 			pthread_cond_wait(&works->changed, &works->lock);
+	}
 	pthread_mutex_unlock(&works->lock);
 	return NULL;
 }
@@ -140,9 +179,11 @@ static void thread_start(struct worker *worker)
 
 static void threads_start(struct rowworks *works)
 {
+	size_t count = works->relay ? 1 : ROWWORKS_THREADS; /* a relay has one at a time */
+
 	if (!works->threaded || works->submitted)
 		return;
-	for (size_t i = 0; i < ROWWORKS_THREADS; i++)
+	for (size_t i = 0; i < count; i++)
 		thread_start(&works->workers[i]);
 }
 
@@ -182,6 +223,18 @@ int rowworks_collect(struct rowworks *works, bool wait)
 	ready = oldest_is_done(works);
 	pthread_mutex_unlock(&works->lock);
 	return ready ? (int)(works->collected % ROWWORKS_JOBS) : -1;
+}
+
+bool rowworks_help(struct rowworks *works)
+{
+	bool any;
+
+	if (works->taken == works->submitted)
+		return false;
+	pthread_mutex_lock(&works->lock);
+	any = some_work(works, OWNER);
+	pthread_mutex_unlock(&works->lock);
+	return any;
 }
 
 void rowworks_release(struct rowworks *works)

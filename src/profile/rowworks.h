@@ -9,12 +9,13 @@
  *	job = rowworks_collect(works, wait)	the oldest, once it is done; below 0: none, or not yet
  *	rowworks_release(works)			its place is free again
  *
- * Who would have to wait for a row works, too.
+ * Who would have to wait for a row works, too; and whoever else has nothing better to do can help.
  */
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
+
+#include "base/relay.h"
 
 enum {
 	ROWWORKS_JOBS = 8,
@@ -27,9 +28,9 @@ struct rowworks;
 /* worker: below ROWWORKS_WORKERS; no other has the same number meanwhile. */
 typedef void rowworks_step_fn(void *context, int job, unsigned worker);
 
-/* threaded: false does the work in rowworks_submit(). */
-void rowworks_create(bool threaded, rowworks_step_fn *first, rowworks_step_fn *second,
-		     void *context, struct rowworks **ret);
+/* threaded: false does the work in rowworks_submit(). relay: whose reserve the threads are; NULL: there are CPUs for all. */
+void rowworks_create(bool threaded, struct relay *relay, rowworks_step_fn *first,
+		     rowworks_step_fn *second, void *context, struct rowworks **ret);
 /* What was not collected is forgotten. */
 void rowworks_destroy(struct rowworks *works);
 
@@ -37,3 +38,5 @@ int rowworks_place(struct rowworks *works);
 void rowworks_submit(struct rowworks *works);
 int rowworks_collect(struct rowworks *works, bool wait);
 void rowworks_release(struct rowworks *works);
+/* A step of some row, by the caller. False: there is nothing to do now. */
+bool rowworks_help(struct rowworks *works);

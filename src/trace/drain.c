@@ -84,6 +84,7 @@ struct drain {
 	uint64_t slot_bytes;
 	uint32_t slot_count;
 	enum drain_counters counters;
+	struct relay *relay;
 	const struct drain_sink *sinks;
 	size_t sink_count;
 	struct place places[STREAM_SLOT_COUNT];
@@ -158,6 +159,11 @@ void drain_destroy(struct drain *drain)
 	free(drain);
 }
 
+void drain_relay_set(struct drain *drain, struct relay *relay)
+{
+	drain->relay = relay;
+}
+
 const struct drain_totals *drain_totals(const struct drain *drain)
 {
 	return &drain->totals;
@@ -210,7 +216,7 @@ static void process_discover(struct drain *drain, uint32_t index, uint32_t pid)
 	process->told.pid = pid;
 	process->told.number = (uint32_t)++drain->totals.processes;
 	process->was_there = pid_alive(pid);
-	ring_init(&process->ring, slot_at(drain, index));
+	ring_init(&process->ring, slot_at(drain, index), drain->relay);
 	array_each(&drain->processes, other) {
 		if ((*other)->told.pid != pid || (*other)->gone)
 			continue;
@@ -231,7 +237,7 @@ static void thread_discover(struct drain *drain, uint32_t index, const struct st
 	thread->log = __atomic_load_n(&slot->log, __ATOMIC_RELAXED);
 	thread->pid = __atomic_load_n(&slot->pid, __ATOMIC_RELAXED);
 	thread->told.tid = __atomic_load_n(&slot->tid, __ATOMIC_RELAXED);
-	ring_init(&thread->ring, slot_at(drain, index));
+	ring_init(&thread->ring, slot_at(drain, index), drain->relay);
 	*array_push(&drain->threads) = thread;
 	drain->places[index].thread = thread;
 }
@@ -525,6 +531,7 @@ static void thread_end(struct drain *drain, struct thread *thread, bool give_bac
 	}
 	drain->places[thread->slot].thread = NULL;
 	if (give_back) {
+		ring_release(&thread->ring);
 		large_give_back(drain, &thread->ring);
 		slot_give_back(drain, thread->slot);
 	}
@@ -541,8 +548,10 @@ static void process_end(struct drain *drain, struct process *process, bool give_
 	for (size_t i = 0; i < LOG_FAULT_COUNT; i++)
 		drain->totals.records_lost[i] += process->log.lost[i];
 	drain->places[process->slot].process = NULL;
-	if (give_back)
+	if (give_back) {
+		ring_release(&process->ring);
 		slot_give_back(drain, process->slot);
+	}
 	process_free(process);
 }
 
@@ -662,6 +671,7 @@ bool drain_sweep(struct drain *drain)
 	bool any, scans = now - drain->scanned >= SCAN_EVERY;
 
 	drain->bell = __atomic_load_n(&drain->area->bell, __ATOMIC_SEQ_CST);
+	relay_here(drain->relay);
 	hint_follow(drain);
 	if (scans) {
 		slots_scan(drain);
@@ -685,6 +695,7 @@ static void sleep_until_rung(struct drain *drain, enum stream_sleep sleep, unsig
 	const struct timespec timeout = { .tv_sec = milliseconds / 1000,
 					  .tv_nsec = milliseconds % 1000 * 1000000L };
 
+	relay_hurry(drain->relay);
 	__atomic_store_n(&drain->area->sleeping, sleep, __ATOMIC_SEQ_CST);
 	if (sleep == STREAM_NAPPING)
 		drain->bell = __atomic_load_n(&drain->area->bell, __ATOMIC_SEQ_CST);
@@ -711,6 +722,7 @@ void drain_wake(struct drain *drain)
 
 void drain_finish(struct drain *drain)
 {
+	relay_end(drain->relay);
 	drain->window = drain->slot_count;
 	slots_scan(drain);
 	deaths_find(drain);

@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include "base/relay.h"
 #include "trace/log.h"
 
 /* Columns: name, JSON name, text. Why a run that was executed is not in the profile. */
@@ -87,6 +88,8 @@ int drain_create(void *shared, uint64_t shared_size, enum drain_counters counter
 void drain_destroy(struct drain *drain);
 DEFINE_AUTO(struct drain, drain_destroy)
 
+/* Before the first sweep, if at all: one over the memory's words for it. */
+void drain_relay_set(struct drain *drain, struct relay *relay);
 /* true: something was taken. */
 bool drain_sweep(struct drain *drain);
 /* Runs that were handed out so far. */

@@ -651,6 +651,39 @@ static void test_threads_without_a_log(void **state)
 	assert_int_equal(drain_totals(bench->drain)->lost[DRAIN_LOSS_ABANDONED], 10);
 }
 
+/* Somebody works on the CPU of who waits for room: he wakes it, not the drain. */
+static void test_a_relay_wakes(void **state)
+{
+	struct bench *bench = *state;
+	struct stream_area *area = fake_area(&bench->engine);
+	struct stream_slot *slot;
+	struct relay relay;
+	uint32_t thread;
+
+	relay_init(&relay, &area->held, &area->reserves);
+	drain_relay_set(bench->drain, &relay);
+	program_begin(bench, (uint32_t)getpid(), &thread);
+	slot = fake_slot(&bench->engine, thread);
+	for (int i = 0; i < 3; i++) {
+		fake_runs(&bench->engine, thread, (uint32_t[]){ 1, 2, 3 }, 3);
+		slot->waiting = 1;
+		area->held++;
+		if (i == 0)
+			assert_true(relay_enter(&relay, area->held));
+		if (i == 2) /* it is killed */
+			fake_end(&bench->engine, thread);
+		settle(bench);
+		assert_int_equal(slot->waiting, 0);
+		assert_int_equal(area->held, relay.released);
+		assert_int_equal(slot->wake, i);
+		if (i == 0) {
+			relay_leave(&relay);
+			assert_int_equal(slot->wake, 1);
+			slot->wake = 0;
+		}
+	}
+}
+
 /* A hostile program: random words all over the slots while the drain works. */
 static void test_garbage_does_no_harm(void **state)
 {
@@ -715,6 +748,7 @@ int main(void)
 		TEST(test_a_broken_log_ends_there),
 		TEST(test_positions_out_of_range),
 		TEST(test_threads_without_a_log),
+		TEST(test_a_relay_wakes),
 		TEST(test_garbage_does_no_harm),
 		TEST(test_small_memory_is_refused),
 		cmocka_unit_test(test_counters),

@@ -110,23 +110,28 @@ uint32_t fake_thread_open(struct fake_engine *engine, uint32_t log, uint32_t pid
 		&(struct stream_slot){ .kind = STREAM_THREAD, .pid = pid, .tid = tid, .log = log });
 }
 
+static bool has_room(const struct stream_slot *slot)
+{
+	return slot->passed + 2 * STREAM_CHUNK - __atomic_load_n(&slot->taken, __ATOMIC_SEQ_CST) <=
+	       slot->ring;
+}
+
 /* The end of a chunk is reached: wait for the consumer, then go on in the next. */
 static void chunk_pass(struct fake_engine *engine, struct stream_slot *slot)
 {
 	const struct timespec second = { .tv_sec = 1 };
 
 	bell_ring(engine, slot->passed + STREAM_CHUNK - slot->taken >= slot->ring / 2);
-	for (;;) {
+	while (!has_room(slot)) {
 		uint32_t wake = __atomic_load_n(&slot->wake, __ATOMIC_SEQ_CST);
 
-		__atomic_store_n(&slot->waiting, 1, __ATOMIC_SEQ_CST);
-		if (slot->passed + 2 * STREAM_CHUNK -
-			    __atomic_load_n(&slot->taken, __ATOMIC_SEQ_CST) <=
-		    slot->ring)
-			break;
-		syscall(SYS_futex, &slot->wake, FUTEX_WAIT, wake, &second, NULL, 0);
+		if (!__atomic_exchange_n(&slot->waiting, 1, __ATOMIC_SEQ_CST)) {
+			__atomic_add_fetch(&fake_area(engine)->held, 1, __ATOMIC_SEQ_CST);
+			syscall(SYS_futex, &fake_area(engine)->held, FUTEX_WAKE, 1, NULL, NULL, 0);
+		}
+		if (!has_room(slot))
+			syscall(SYS_futex, &slot->wake, FUTEX_WAIT, wake, &second, NULL, 0);
 	}
-	__atomic_store_n(&slot->waiting, 0, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&slot->passed, slot->passed + STREAM_CHUNK, __ATOMIC_RELEASE);
 	if (slot->passed % slot->ring == 0)
 		__atomic_store_n(&slot->next, slot->start, __ATOMIC_RELEASE);

@@ -21,12 +21,14 @@ enum {
 struct paths {
 	struct store *store;
 	struct flow_space_options flow;
+	struct paths_process *processes;
 	int err; /* the first failure */
 	char *err_sentence;
 };
 
 struct paths_process {
 	struct paths *paths;
+	struct paths_process *next;
 	struct process_id id;
 	struct flow_space *space; /* NULL: it could not be made */
 	ARRAY(uint32_t) weights; /* instructions by run */
@@ -51,7 +53,8 @@ static int paths_fail(struct paths *paths, int err)
 	return err;
 }
 
-void paths_create(struct store *store, const struct paths_options *options, struct paths **ret)
+void paths_create(struct store *store, const struct paths_options *options, struct relay *relay,
+		  struct paths **ret)
 {
 	struct paths *paths = mem_zalloc(sizeof(*paths));
 
@@ -60,6 +63,7 @@ void paths_create(struct store *store, const struct paths_options *options, stru
 		.levels = LEVELS_BELOW + (options->layers ? options->layers : LAYERS),
 		.max_cycle = options->max_cycle,
 		.threaded = true,
+		.relay = relay,
 		.cycles = { .memory = options->memory },
 	};
 	*ret = paths;
@@ -169,6 +173,8 @@ struct paths_process *paths_process_create(struct paths *paths, struct process_i
 	options.context = process;
 	cyclepack_init(&process->cycles, cycles_store, process);
 	paths_fail(paths, flow_space_create(&options, &process->space));
+	process->next = paths->processes;
+	paths->processes = process;
 	return process;
 }
 
@@ -273,6 +279,7 @@ void paths_process_finish(struct paths_process *process, const struct runtable *
 			  struct process_id parent)
 {
 	struct paths *paths = process->paths;
+	struct paths_process **link;
 	int err = process->space ? flow_space_finish(process->space) : 0;
 
 	if (!err)
@@ -284,10 +291,21 @@ void paths_process_finish(struct paths_process *process, const struct runtable *
 	if (!err && runs && parent.v)
 		err = store_run_parent_put(paths->store, process->id, parent, runs->inherited);
 	paths_fail(paths, err);
+	for (link = &paths->processes; *link != process; link = &(*link)->next)
+		;
+	*link = process->next;
 	flow_space_destroy(process->space);
 	cyclepack_deinit(&process->cycles);
 	array_deinit(&process->weights);
 	free(process);
+}
+
+bool paths_help(struct paths *paths)
+{
+	for (struct paths_process *process = paths->processes; process; process = process->next)
+		if (process->space && flow_space_help(process->space))
+			return true;
+	return false;
 }
 
 /* --- Threads ------------------------------------------------------------------------------------------ */

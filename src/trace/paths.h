@@ -8,6 +8,7 @@
 
 #include "base/array.h"
 #include "base/cleanup.h"
+#include "base/relay.h"
 #include "store/store.h"
 #include "trace/runtable.h"
 
@@ -22,7 +23,9 @@ struct paths_options {
 	size_t memory; /* bytes for a process's cycles */
 };
 
-void paths_create(struct store *store, const struct paths_options *options, struct paths **ret);
+/* relay: as in profile/flow.h. */
+void paths_create(struct store *store, const struct paths_options *options, struct relay *relay,
+		  struct paths **ret);
 void paths_destroy(struct paths *paths);
 DEFINE_AUTO(struct paths, paths_destroy)
 
@@ -35,6 +38,8 @@ struct paths_thread *paths_thread_create(struct paths_process *process, struct t
 /* runs: what the numbers stand for, by now. */
 void paths_push(struct paths_thread *thread, const struct runtable *runs, const uint32_t *numbers,
 		size_t count);
+/* The caller has nothing to push: he can do some of what would be done in other threads. False: there is none. */
+bool paths_help(struct paths *paths);
 /* How often the thread executed each run; complete after paths_thread_finish(). */
 const uint64_t *paths_thread_counts(const struct paths_thread *thread, size_t *ret_count);
 void paths_thread_finish(struct paths_thread *thread);

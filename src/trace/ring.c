@@ -8,19 +8,16 @@
  */
 #include "trace/ring.h"
 
-#include <linux/futex.h>
-#include <limits.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-void ring_init(struct ring *ring, struct stream_slot *slot)
+void ring_init(struct ring *ring, struct stream_slot *slot, struct relay *relay)
 {
 	uint32_t size = __atomic_load_n(&slot->ring, __ATOMIC_RELAXED);
 
 	*ring = (struct ring){ .slot = slot,
 			       .bytes = (const char *)slot + STREAM_RING_OFFSET,
-			       .size = size };
+			       .size = size,
+			       .relay = relay };
 	ring->broken = size != STREAM_RING && size != STREAM_RING_LARGE;
 }
 
@@ -71,14 +68,12 @@ bool ring_peek(const struct ring *ring, void *ret, size_t size)
 	return true;
 }
 
-static void producer_wake(struct stream_slot *slot)
+void ring_release(struct ring *ring)
 {
 	/* The producer says that it waits before it looks at taken for the last time. */
-	if (!__atomic_load_n(&slot->waiting, __ATOMIC_SEQ_CST))
-		return;
-	__atomic_store_n(&slot->waiting, 0, __ATOMIC_SEQ_CST);
-	__atomic_fetch_add(&slot->wake, 1, __ATOMIC_SEQ_CST);
-	syscall(SYS_futex, &slot->wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	if (__atomic_load_n(&ring->slot->waiting, __ATOMIC_SEQ_CST) &&
+	    __atomic_exchange_n(&ring->slot->waiting, 0, __ATOMIC_SEQ_CST))
+		relay_release(ring->relay, &ring->slot->wake);
 }
 
 size_t ring_take(struct ring *ring, void *ret, size_t size)
@@ -98,6 +93,6 @@ size_t ring_take(struct ring *ring, void *ret, size_t size)
 	__atomic_store_n(&ring->slot->taken, ring->taken, __ATOMIC_SEQ_CST);
 	/* So that it has a while to run. All that a look has found is taken before the next one, so that it comes to that. */
 	if (ring->position - ring->taken <= ring->size / 2)
-		producer_wake(ring->slot);
+		ring_release(ring);
 	return size;
 }

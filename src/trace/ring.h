@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/relay.h"
 #include "wire/stream.h"
 
 struct ring {
@@ -14,10 +15,11 @@ struct ring {
 	uint32_t size; /* of the ring, bytes */
 	uint64_t taken; /* ours: what the slot says is for the producer */
 	uint64_t position; /* of the producer when we last looked */
+	struct relay *relay; /* may be NULL */
 	bool broken; /* it was where it cannot be: nothing is taken any more */
 };
 
-void ring_init(struct ring *ring, struct stream_slot *slot);
+void ring_init(struct ring *ring, struct stream_slot *slot, struct relay *relay);
 /*
  * Looks where the producer is. unit: it moves by multiples of this. hold: of what is there, so much is left: it may still be
  * taken back. final: it has ended, perhaps in the middle of a step.
@@ -27,3 +29,5 @@ void ring_look(struct ring *ring, unsigned unit, unsigned hold, bool final);
 bool ring_peek(const struct ring *ring, void *ret, size_t size);
 /* Copies up to size bytes of what was there at the last look. Returns how many. The producer may then use their place. */
 size_t ring_take(struct ring *ring, void *ret, size_t size);
+/* If the producer waits, it need not any more. */
+void ring_release(struct ring *ring);

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/utsname.h>
 
@@ -27,6 +28,7 @@ enum {
 	SWEEP_WORTH = 1 << 14, /* runs */
 	SHORT_NAP_MS = 4,
 	SHORT_NAPS = 10,
+	FEW_CPUS = 2, /* a program's thread and the draining one, and none for rows */
 };
 
 struct session {
@@ -36,6 +38,7 @@ struct session {
 	struct raw *raw;
 	struct drain *drain;
 	struct drain_sink sinks[SINKS];
+	struct relay relay;
 	bool marks;
 	bool lines;
 	uint64_t started;
@@ -76,9 +79,23 @@ static int meta_store(struct store *store, const struct session_options *options
 	return err ? err : store_commit(store);
 }
 
+/* NULL: there are CPUs for the program and for all of our threads. */
+static struct relay *relay_make(struct session *session, const struct session_options *options)
+{
+	struct stream_area *area = (void *)((char *)options->shared + STREAM_AREA);
+	cpu_set_t cpus;
+
+	if (options->shared_size < STREAM_SLOTS || sched_getaffinity(0, sizeof(cpus), &cpus) ||
+	    CPU_COUNT(&cpus) > FEW_CPUS)
+		return NULL;
+	relay_init(&session->relay, &area->held, &area->reserves);
+	return &session->relay;
+}
+
 int session_create(const struct session_options *options, struct session **ret)
 {
 	AUTO(session_destroy_auto) struct session *session = mem_zalloc(sizeof(*session));
+	struct relay *relay = relay_make(session, options);
 	size_t count = 0;
 	int err = store_create(options->output, &session->store);
 
@@ -89,7 +106,7 @@ int session_create(const struct session_options *options, struct session **ret)
 	err = err ? err : store_sync_at_end(session->store);
 	err = err ? err : meta_store(session->store, options);
 	if (!err && options->paths)
-		paths_create(session->store, options->paths, &session->paths);
+		paths_create(session->store, options->paths, relay, &session->paths);
 	if (!err)
 		err = book_create(session->store,
 				  &(struct book_options){ session->marks, session->paths },
@@ -105,6 +122,7 @@ int session_create(const struct session_options *options, struct session **ret)
 			   count, &session->drain);
 	if (err)
 		return err;
+	drain_relay_set(session->drain, relay);
 	*ret = take_ptr(session);
 	return 0;
 }
@@ -146,6 +164,8 @@ static void *session_main(void *ctx)
 
 		empty = taken ? 0 : empty + 1;
 		if (taken >= SWEEP_WORTH)
+			continue;
+		if (session->paths && paths_help(session->paths))
 			continue;
 		if (empty < SHORT_NAPS)
 			drain_nap(session->drain, SHORT_NAP_MS);

@@ -25,8 +25,9 @@
  * each append. When it reaches the end of a chunk, the producer waits until
  *	passed + 2 * STREAM_CHUNK - taken <= ring
  * adds STREAM_CHUNK to passed, and goes on in the next chunk. The consumer adds to taken what it has read, and if
- * `waiting` is set, clears it and wakes the futex `wake` after adding 1 to it. A producer waits with a timeout, and looks
- * whether the host is gone (wire/engine.h): then it goes on without it, and counts in `lost`.
+ * `waiting` is set, clears it and wakes the futex `wake` after adding 1 to it, at once or somewhat later. A producer waits with a timeout, and looks
+ * whether the host is gone (wire/engine.h): then it goes on without it, and counts in `lost`. Who sets `waiting` where it was not adds 1 to the
+ * area's `held`, which may give a CPU to somebody.
  * The newest run of a thread may be taken back by a signal that arrives before it has happened: the consumer leaves it where it
  * is until the next one, or the end of the thread.
  * The ring of a log is used in the same way, for records that are a multiple of 8 bytes and may lie across the ring's
@@ -42,7 +43,7 @@
 #include "wire/engine.h"
 
 enum {
-	STREAM_VERSION = 2,
+	STREAM_VERSION = 3,
 	STREAM_AREA =
 		ENGINE_SHARED_SIZE, /* struct stream_area, a page; slots behind it, at STREAM_SLOTS */
 	STREAM_SLOTS = STREAM_AREA + (4 << 20),
@@ -92,6 +93,8 @@ struct stream_area {
 	wire_u32 refused; /* threads that found no slot and are not recorded */
 	wire_u32 hint; /* where to look for a free slot first */
 	wire_u32 large; /* rings of STREAM_RING_LARGE that may still be taken; the host gives back */
+	wire_u32 held; /* futex: grows when a producer begins to wait; reserves of the host sleep on it (base/relay.h) */
+	wire_u32 reserves; /* how many; written by the host */
 	wire_u32 reserved;
 };
 
@@ -176,7 +179,7 @@ struct stream_native {
 };
 
 _Static_assert(sizeof(struct stream_slot) == 128, "wire");
-_Static_assert(sizeof(struct stream_area) == 40, "wire");
+_Static_assert(sizeof(struct stream_area) == 48, "wire");
 _Static_assert(sizeof(struct stream_process) == 24, "wire");
 _Static_assert(sizeof(struct stream_module) == 48, "wire");
 _Static_assert(sizeof(struct stream_piece) == 16, "wire");

@@ -9,6 +9,7 @@ compared with it; paths are counted again by the reference implementation, from 
 import array
 import bisect
 import collections
+import contextlib
 import os
 import re
 import resource
@@ -17,6 +18,7 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import time
 import unittest
 
 import lib
@@ -361,6 +363,40 @@ class Order(unittest.TestCase):
                              capture_output=True, timeout=SECONDS,
                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, resource.RLIM_INFINITY)))
         self.assertEqual((run.stdout.split(), run.returncode), ([b"2097152"], 128 + signal.SIGXFSZ))
+
+    @staticmethod
+    def rows_ticks(pid):
+        """CPU time of the threads that work on rows, up to now."""
+        ticks = 0
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/stat", encoding="utf-8") as stream:
+                name, fields = stream.read().split("(", 1)[1].rsplit(")", 1)
+            ticks += sum(map(int, fields.split()[11:13])) if name == "assay-rows" else 0
+        return ticks
+
+    def test_few_cpus(self):
+        """The program's thread leaves its CPU to that of rows when it has to wait."""
+        source = lib.scratch("python")
+        with open(lib.PYTHON, "rb") as stream, open(source, "wb") as copy:
+            copy.write(stream.read(5_000_000))
+        native = subprocess.run(["xz", "-T1", "-c", source], stdout=subprocess.PIPE, check=True).stdout
+        for count in (1, 2):
+            path, cpus, ticks = lib.scratch("few.db"), sorted(os.sched_getaffinity(0))[:count], 0
+            with subprocess.Popen([lib.ASSAY, "trace", "-q", "-o", path, "--", "xz", "-T1", "-c", source], stdout=subprocess.PIPE,
+                                  preexec_fn=lambda cpus=cpus: os.sched_setaffinity(0, cpus)) as process:
+                os.set_blocking(process.stdout.fileno(), False)
+                output = b""
+                while process.poll() is None:
+                    output += process.stdout.read() or b""
+                    with contextlib.suppress(OSError):
+                        ticks = max(ticks, self.rows_ticks(process.pid))
+                    time.sleep(0.02)
+                output += process.stdout.read() or b""
+            self.assertEqual((process.returncode, output == native), (0, True))
+            if len(cpus) == 2:
+                self.assertGreaterEqual(ticks, 5)
+            (thread,) = Recorded(path).report("threads")["rows"]
+            self.assertGreater(thread["runs"], 10_000_000)
 
     def test_text(self):
         """Text has the same blocks as numbers."""
