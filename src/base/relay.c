@@ -75,10 +75,15 @@ uint32_t relay_look(const struct relay *relay)
 	return relay ? __atomic_load_n(relay->held, __ATOMIC_SEQ_CST) : 0;
 }
 
-static bool somebody_waits(const struct relay *relay)
+static bool is_over(const struct relay *relay)
 {
-	return relay_look(relay) != __atomic_load_n(&relay->released, __ATOMIC_SEQ_CST) ||
-	       __atomic_load_n(&relay->over, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&relay->over, __ATOMIC_SEQ_CST);
+}
+
+static bool may_work(const struct relay *relay)
+{
+	return is_over(relay) ||
+	       relay_look(relay) != __atomic_load_n(&relay->released, __ATOMIC_SEQ_CST);
 }
 
 static void reserve_sleep(struct relay *relay, uint32_t seen)
@@ -108,11 +113,11 @@ bool relay_enter(struct relay *relay, uint32_t seen)
 {
 	if (!relay)
 		return true;
-	if (!somebody_waits(relay) || !turn_change(relay, NULL, &relay->nobody)) {
+	if (!may_work(relay) || !turn_change(relay, NULL, &relay->nobody)) {
 		reserve_sleep(relay, seen);
 		return false;
 	}
-	if (!relay->over)
+	if (!is_over(relay))
 		cpu_leave(__atomic_load_n(&relay->cpu, __ATOMIC_RELAXED));
 	return true;
 }
@@ -120,7 +125,7 @@ bool relay_enter(struct relay *relay, uint32_t seen)
 bool relay_goes_on(const struct relay *relay)
 {
 	return !relay || (__atomic_load_n(&relay->turn, __ATOMIC_SEQ_CST) == &relay->nobody &&
-			  somebody_waits(relay));
+			  may_work(relay));
 }
 
 void relay_leave(struct relay *relay)

@@ -229,8 +229,6 @@ bool rowworks_help(struct rowworks *works)
 {
 	bool any;
 
-	if (works->taken == works->submitted)
-		return false;
 	pthread_mutex_lock(&works->lock);
 	any = some_work(works, OWNER);
 	pthread_mutex_unlock(&works->lock);
