@@ -63,10 +63,14 @@ static inline void nibble_learn(struct coder_nibble *nibble, unsigned value)
 	}
 }
 
-static inline void long_places(const uint32_t *symbols, size_t count, unsigned bits, uint32_t *ret)
+static inline void places_find(const uint32_t *symbols, size_t count, unsigned bits,
+			       struct coder_places *ret)
 {
-	for (size_t i = 0; i < count; i++)
-		ret[i] = long_place(symbols + i, bits);
+	for (size_t i = 0; i < count; i++) {
+		ret->longs[i] = long_place(symbols + i, bits);
+		ret->shorts[i] = short_place(symbols + i);
+		ret->lows[i] = (uint16_t)(symbols[i] + 1);
+	}
 }
 
 static inline uint32_t greatest_of(const uint32_t *symbols, size_t count, uint32_t greatest)
@@ -827,7 +831,7 @@ static uint32_t symbol_get(struct coder *coder)
 {
 	const uint32_t *end = &coder->recent[coder->at];
 	struct coder_long *far = long_at(coder->longs, long_place(end, coder->bits));
-	struct coder_short *near = short_at(coder->shorts, end);
+	struct coder_short *near = short_at(coder->shorts, short_place(end));
 	unsigned rank = rank_get(coder, nibble_of(far, near));
 	struct coder_view view;
 	uint32_t symbol;

@@ -3,7 +3,7 @@
  * What takes the most time of writing, whatever the processor can do at once: from symbols to events, and from events to bytes.
  * Before it is included, these are there, which do the same on every processor, so that what one writes any other reads:
  *
- *	long_places	long_place() of several
+ *	places_find	long_place() and short_place() of several
  *	greatest_of	the greatest of some symbols, at least a given one
  *	contexts_put	the rank of a symbol among those that its contexts name, or SPELLED; what came moves to their front
  *	spelled_take	those of some symbols whose event says that no context named them
@@ -15,11 +15,6 @@
 #include "profile/coder_model.h"
 
 /* --- From symbols to events ----------------------------------------------------------------------------- */
-
-static inline struct coder_short *short_at(struct coder_short *shorts, const uint32_t *at)
-{
-	return &shorts[at[-1] % SHORTS];
-}
 
 /*
  * Returns the event. No branch depends on how the symbol is found, which can hardly be predicted. `named`: contexts may name it.
@@ -33,37 +28,37 @@ symbol_put(struct coder_long *far, struct coder_short *near, uint16_t low, bool 
 }
 
 /* Symbols that have lower parts only, as nearly all sequences have. */
-static inline __attribute__((always_inline)) void lows_put(struct coder *coder,
-							   const uint32_t *symbols, size_t count,
-							   const uint32_t *places, size_t fetched,
-							   uint16_t *events)
+static inline __attribute__((always_inline)) void lows_put(struct coder *coder, size_t count,
+							   const struct coder_places *places,
+							   size_t fetched, uint16_t *events)
 {
 	struct coder_long *longs = coder->longs;
 	struct coder_short *shorts = coder->shorts;
 	size_t i = 0;
 
+#pragma GCC unroll 2
 	for (; i + FETCH_AHEAD < fetched; i++) {
-		__builtin_prefetch(long_at(longs, places[i + FETCH_AHEAD]), 1);
-		__builtin_prefetch(short_at(shorts, symbols + i + FETCH_AHEAD), 1);
-		events[i] = symbol_put(long_at(longs, places[i]), short_at(shorts, symbols + i),
-				       (uint16_t)(symbols[i] + 1), true);
+		__builtin_prefetch(long_at(longs, places->longs[i + FETCH_AHEAD]), 1);
+		__builtin_prefetch(short_at(shorts, places->shorts[i + FETCH_AHEAD]), 1);
+		events[i] = symbol_put(long_at(longs, places->longs[i]),
+				       short_at(shorts, places->shorts[i]), places->lows[i], true);
 	}
 	for (; i < count; i++)
-		events[i] = symbol_put(long_at(longs, places[i]), short_at(shorts, symbols + i),
-				       (uint16_t)(symbols[i] + 1), true);
+		events[i] = symbol_put(long_at(longs, places->longs[i]),
+				       short_at(shorts, places->shorts[i]), places->lows[i], true);
 }
 
 /* Any others: contexts name a lower part, which stands for the last symbol that had it. */
 static inline void highs_put(struct coder *coder, const uint32_t *symbols, size_t count,
-			     const uint32_t *places, uint16_t *events)
+			     const struct coder_places *places, uint16_t *events)
 {
 	for (size_t i = 0; i < count; i++) {
 		uint16_t low = low_of(symbols[i]), high = high_of(symbols[i]);
 		bool named = coder->highs[low] == high;
 
 		coder->highs[low] = high;
-		events[i] = symbol_put(long_at(coder->longs, places[i]),
-				       short_at(coder->shorts, symbols + i), low, named);
+		events[i] = symbol_put(long_at(coder->longs, places->longs[i]),
+				       short_at(coder->shorts, places->shorts[i]), low, named);
 	}
 }
 
@@ -73,16 +68,17 @@ static inline void batch_put(struct coder *coder, const uint32_t *symbols, size_
 {
 	size_t left = (size_t)(end - symbols);
 	size_t fetched = left < count + FETCH_AHEAD ? left : count + FETCH_AHEAD;
-	uint32_t places[BATCH + FETCH_AHEAD], spelled[BATCH + 16];
+	struct coder_places places;
+	uint32_t spelled[BATCH + 16];
 	uint32_t greatest = greatest_of(symbols, count, coder->max);
 	uint16_t *events = coder->ranks.events + coder->ranks.event_count;
 
-	long_places(symbols, fetched, coder->bits, places);
+	places_find(symbols, fetched, coder->bits, &places);
 	coder_shorts_clear(coder, greatest);
 	if (greatest < LOWS)
-		lows_put(coder, symbols, count, places, fetched, events);
+		lows_put(coder, count, &places, fetched, events);
 	else
-		highs_put(coder, symbols, count, places, events);
+		highs_put(coder, symbols, count, &places, events);
 	coder->ranks.event_count += count;
 	coder_spell(coder, spelled, spelled_take(symbols, events, count, spelled));
 }

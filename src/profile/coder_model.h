@@ -11,6 +11,7 @@ enum {
 	BITS_MAX = 16,
 	LONG_SIZE_BITS = 3,
 	SHORT_BITS = 16,
+	SHORT_SIZE_BITS = 5,
 	SHORTS = 1 << SHORT_BITS,
 	LOWS = UINT16_MAX, /* lower parts: symbols below are nothing else */
 	RATE = 5,
@@ -161,6 +162,25 @@ static inline struct coder_long *long_at(struct coder_long *longs, uint32_t plac
 {
 	return (struct coder_long *)((char *)longs + place);
 }
+
+/* The same of the short context. */
+static inline uint32_t short_place(const uint32_t *end)
+{
+	return end[-1] % SHORTS << SHORT_SIZE_BITS;
+}
+
+static inline struct coder_short *short_at(struct coder_short *shorts, uint32_t place)
+{
+	return (struct coder_short *)((char *)shorts + place);
+}
+
+/* Both, of the symbols of a batch and some more. */
+struct coder_places {
+	uint32_t longs[BATCH + FETCH_AHEAD];
+	uint32_t shorts[BATCH + FETCH_AHEAD];
+	uint16_t lows[BATCH +
+		      FETCH_AHEAD]; /* low_of() the symbols themselves, if they are below LOWS */
+};
 
 /* --- What coder.c does for coder_wide.c ----------------------------------------------------------------- */
 
