@@ -118,29 +118,31 @@ struct naming {
 	uint32_t *names; /* by symbol */
 	uint32_t *counts; /* by name - 1: how often it is in the row */
 	uint32_t *named; /* the same: its symbol */
-	uint32_t last; /* name */
+	size_t last; /* name */
 };
 
 /* A symbol is taken for a new one in any case, and counts as such if it is: no branch depends on that. */
 static inline __attribute__((always_inline)) uint32_t name_give(struct naming *naming,
-								uint32_t symbol)
+								size_t symbol)
 {
-	uint32_t name = naming->names[symbol];
+	size_t name = naming->names[symbol];
 
-	naming->named[naming->last] = symbol;
+	naming->named[naming->last] = (uint32_t)symbol;
 	naming->counts[naming->last] = 0;
 	naming->last += !name;
 	name = name ? name : naming->last;
-	naming->names[symbol] = name;
+	__asm__("" : "+r"(name)); /* or GCC keeps it in two registers */
+	naming->names[symbol] = (uint32_t)name;
 	naming->counts[name - 1]++;
-	return name;
+	return (uint32_t)name;
 }
 
 /* Symbols become names, in order of appearance; returns how many there are. */
-static uint32_t names_give(struct naming naming, uint32_t *symbols, size_t count)
+static size_t names_give(struct naming naming, uint32_t *symbols, size_t count)
 {
 	size_t i = 0;
 
+#pragma GCC unroll 4
 	for (; i + NAMES_AHEAD < count; i++) {
 		__builtin_prefetch(&naming.names[symbols[i + NAMES_AHEAD]], 1);
 		symbols[i] = name_give(&naming, symbols[i]);
@@ -153,7 +155,7 @@ static uint32_t names_give(struct naming naming, uint32_t *symbols, size_t count
 void sequence_job_name(struct sequence_job *job, struct sequence_namer *namer, uint32_t limit,
 		       uint32_t *symbols, size_t count)
 {
-	uint32_t named;
+	size_t named;
 
 	assert(count <= SEQUENCE_ROW_MAX);
 	names_reserve(namer, limit);
