@@ -368,10 +368,10 @@ static inline void plains_end(struct coder *coder, const struct plains *plains)
 	coder->plains.count = (size_t)(plains->out - coder->plains.items);
 }
 
-/* At most 56 bits. */
+/* At most 56 bits; the value has no others. */
 static inline void plain_put(struct plains *plains, uint64_t value, unsigned bits)
 {
-	plains->bits |= (value & (((uint64_t)1 << bits) - 1)) << plains->count;
+	plains->bits |= value << plains->count;
 	plains->count += bits;
 	memcpy(plains->out, &plains->bits, sizeof(plains->bits));
 	plains->out += plains->count / 8;
@@ -399,7 +399,7 @@ static uint16_t *digits_put(struct coder *coder, uint16_t *event, unsigned nibbl
 	*event++ = (uint16_t)((nibble + NUMBER_NEXT + told * 16 + first) * 16 +
 			      (value >> rest & ((1u << some) - 1)));
 	plains = plains_begin(coder, 1);
-	plain_put(&plains, value, rest);
+	plain_put(&plains, value & (((uint64_t)1 << rest) - 1), rest);
 	plains_end(coder, &plains);
 	return event;
 }
@@ -428,22 +428,55 @@ static uint16_t *other_put(struct coder *coder, uint16_t *event, uint32_t symbol
 	return number_put(coder, event, NUMBER_OTHER, symbol > max ? above * 2 : below * 2 + 1);
 }
 
+/* How symbols of a class are spelled. */
+struct spelling {
+	uint32_t events; /* two, the second of which lacks the four bits */
+	uint16_t plain; /* mask of the bits behind those */
+	uint8_t shift; /* of the four bits: 32 if there are none */
+	uint8_t rest; /* plain bits */
+};
+
+/* By the number of a symbol's highest bit, but at least SMALL_BITS - 1; the first is that of fresh ones. */
+static const struct spelling spellings[CLASS_BITS_MAX] = {
+#define EVENTS_OF(class) ((SPELLING * 16 + (class)) | (SPELLING_FIRST + (class)) << 20)
+#define REST(bits)                                                                                 \
+	{                                                                                          \
+		EVENTS_OF(CLASS_SMALL + 1 + (bits)), (1 << (bits)) - 1, bits, bits                 \
+	}
+	[0] = { EVENTS_OF(CLASS_FRESH), 0, 32, 0 },
+	[SMALL_BITS - 1] = { EVENTS_OF(CLASS_SMALL), 0, 0, 0 },
+	[SMALL_BITS] = REST(0),
+	REST(1),
+	REST(2),
+	REST(3),
+	REST(4),
+	REST(5),
+	REST(6),
+	REST(7),
+	REST(8),
+	REST(9),
+	REST(10),
+	REST(11),
+	REST(12),
+#undef REST
+#undef EVENTS_OF
+};
+
 /* Two events. GCC would make a branch of whether a symbol is fresh if it knew. */
 static inline uint16_t *class_put(struct plains *plains, uint16_t *event, uint32_t symbol,
 				  uint32_t max)
 {
-	unsigned mask = -(unsigned)(symbol != max + 1);
-	unsigned class = length_of(symbol | 1 << (SMALL_BITS - 1)) - SMALL_BITS + CLASS_SMALL;
-	unsigned rest = class - CLASS_SMALL - (class > CLASS_SMALL);
-	uint32_t first, events;
+	size_t top = (size_t)__builtin_clzll(symbol | 1 << (SMALL_BITS - 1)) ^ 63;
+	const struct spelling *spelling;
+	uint32_t events;
 
-	__asm__("" : "+r"(mask));
-	class &= mask;
-	rest &= mask;
-	first = symbol >> rest & mask & 15;
-	events = (SPELLING * 16 + class) | ((SPELLING_FIRST + class) * 16 + first) << 16;
+	__asm__("" : "+r"(top));
+	top = symbol == max + 1 ? 0 : top;
+	__asm__("" : "+r"(top));
+	spelling = &spellings[top];
+	events = spelling->events | (uint32_t)((uint64_t)symbol >> spelling->shift & 15) << 16;
 	memcpy(event, &events, sizeof(events));
-	plain_put(plains, symbol, rest);
+	plain_put(plains, symbol & spelling->plain, spelling->rest);
 	return event + 2;
 }
 
@@ -500,7 +533,7 @@ static void events_make_room(struct coder *coder)
 		groups_write(coder);
 }
 
-/* Numbers are coded with 1 added, so that there is a first bit. */
+/* Numbers are coded with 1 added, so that there is a first bit. They need no room of ranks. */
 void coder_put_number(struct coder *coder, unsigned kind, uint64_t value)
 {
 	struct coder_stream *stream = &coder->spelling;
@@ -509,7 +542,8 @@ void coder_put_number(struct coder *coder, unsigned kind, uint64_t value)
 	assert(value < UINT64_MAX && kind < CODER_KINDS);
 	event = number_put(coder, event, kind, value + 1);
 	stream->event_count = (size_t)(event - stream->events);
-	events_make_room(coder);
+	if (stream->event_count > EVENTS - SPELLED_EVENTS)
+		groups_write(coder);
 }
 
 void coder_put(struct coder *coder, uint32_t symbol)
