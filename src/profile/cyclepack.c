@@ -11,17 +11,22 @@
  * Invariants
  *  1. A piece has cycles of one level, in the order of their numbers.
  *  2. Writing needs memory for one piece, its coder only while it is written.
- *  3. What is read takes no more than words_limit() words, whatever the bytes say.
+ *  3. Places are at most half in use.
+ *  4. What is read takes no more than words_limit() words, whatever the bytes say.
  */
 #include "profile/cyclepack.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/err.h"
+#include "base/mem.h"
 
 /* Of numbers. The first kind is the coder's own. What a pair has and what a cycle has share models: each soon adapts. */
 enum { NUMBER_CYCLE = 1, NUMBER_TRIPS = 2, NUMBER_AGAIN = 3 };
 enum { GUESS = 8 }; /* symbols of a cycle */
+enum { PLACES_FIRST = 1 << 10 };
 
 /* Symbols that the coder is made for: the same in writing and reading. */
 static size_t coder_size(const struct cyclepack_piece *piece)
@@ -33,6 +38,8 @@ void cyclepack_init(struct cyclepack *pack,
 		    int (*put)(void *context, const struct cyclepack_piece *piece), void *context)
 {
 	*pack = (struct cyclepack){ .put = put, .context = context };
+	pack->places = mem_zalloc(PLACES_FIRST * sizeof(*pack->places));
+	pack->places_mask = PLACES_FIRST - 1;
 }
 
 void cyclepack_deinit(struct cyclepack *pack)
@@ -40,25 +47,50 @@ void cyclepack_deinit(struct cyclepack *pack)
 	array_deinit(&pack->cycles);
 	array_deinit(&pack->names);
 	array_deinit(&pack->symbols);
-	map_deinit(&pack->by_symbol);
+	free(pack->places);
 }
 
-/* Two symbols of one hash are told apart: the second is under the next free one. */
-static uint32_t symbol_name(struct cyclepack *pack, const struct flow_symbol *symbol)
+/* The place of a symbol, or the free one where it belongs. */
+static inline uint32_t *place_of(const struct cyclepack *pack, const struct flow_symbol *symbol)
 {
-	for (uint64_t hash = hash64_pair(symbol->number, symbol->trips);; hash++) {
-		bool fresh;
-		uint64_t *name = map_at(&pack->by_symbol, hash, &fresh);
+	uint64_t hash = symbol->number * 0x9e3779b97f4a7c15u ^ symbol->trips * 0xd6e8feb86659fd93u;
+	size_t at = hash * 0xbf58476d1ce4e5b9u >> 32 & pack->places_mask;
 
-		if (fresh) {
-			*array_push(&pack->symbols) = *symbol;
-			*name = pack->symbols.count;
-			return (uint32_t)*name;
-		}
-		if (pack->symbols.items[*name - 1].number == symbol->number &&
-		    pack->symbols.items[*name - 1].trips == symbol->trips)
-			return (uint32_t)*name;
+	for (; pack->places[at]; at = (at + 1) & pack->places_mask) {
+		const struct flow_symbol *other = &pack->symbols.items[pack->places[at] - 1];
+
+		if (other->number == symbol->number && other->trips == symbol->trips)
+			break;
 	}
+	return &pack->places[at];
+}
+
+static void places_grow(struct cyclepack *pack)
+{
+	size_t places = (pack->places_mask + 1) * 2;
+
+	free(pack->places);
+	pack->places = mem_zalloc(places * sizeof(*pack->places));
+	pack->places_mask = places - 1;
+	for (uint32_t i = 0; i < pack->symbols.count; i++)
+		*place_of(pack, &pack->symbols.items[i]) = i + 1;
+}
+
+static __attribute__((noinline)) uint32_t name_add(struct cyclepack *pack, uint32_t *place,
+						   const struct flow_symbol *symbol)
+{
+	*array_push(&pack->symbols) = *symbol;
+	*place = (uint32_t)pack->symbols.count;
+	if (pack->symbols.count * 2 > pack->places_mask)
+		places_grow(pack);
+	return (uint32_t)pack->symbols.count;
+}
+
+static inline uint32_t symbol_name(struct cyclepack *pack, const struct flow_symbol *symbol)
+{
+	uint32_t *place = place_of(pack, symbol);
+
+	return *place ? *place : name_add(pack, place, symbol);
 }
 
 static void symbols_put(struct coder *coder, const struct cyclepack *pack)
@@ -114,7 +146,7 @@ int cyclepack_flush(struct cyclepack *pack)
 	int err = pack->cycles.count ? piece_put(pack) : 0;
 
 	pack->cycles.count = pack->names.count = pack->symbols.count = 0;
-	map_clear(&pack->by_symbol);
+	memset(pack->places, 0, (pack->places_mask + 1) * sizeof(*pack->places));
 	return err;
 }
 
@@ -132,12 +164,10 @@ int cyclepack_add(struct cyclepack *pack, const struct flow_cycle *cycle)
 							       .repeats = cycle->repeats };
 	if (!cycle->level)
 		return 0;
-	for (uint32_t i = 0; i < cycle->length; i++) {
-		uint32_t name = symbol_name(pack, &cycle->symbols[i]);
-
-		*array_push(&pack->names) = name;
-	}
-	*array_push(&pack->names) = 0;
+	array_reserve(&pack->names, pack->names.count + cycle->length + 1);
+	for (uint32_t i = 0; i < cycle->length; i++)
+		pack->names.items[pack->names.count++] = symbol_name(pack, &cycle->symbols[i]);
+	pack->names.items[pack->names.count++] = 0;
 	return 0;
 }
 

@@ -15,7 +15,7 @@
  */
 #pragma once
 
-#include "base/map.h"
+#include "base/array.h"
 #include "profile/coder.h"
 #include "profile/flow.h"
 
@@ -51,7 +51,8 @@ struct cyclepack {
 	ARRAY(struct cyclepack_cycle) cycles;
 	ARRAY(uint32_t) names; /* of their symbols, each cycle ended by a 0 */
 	ARRAY(struct flow_symbol) symbols; /* by name - 1 */
-	struct map by_symbol; /* hash to name */
+	uint32_t *places; /* by hash of a symbol: its name, or that of another, whose next place it is; 0: free */
+	size_t places_mask;
 };
 
 /* What put returns, if it is an error, is returned by whatever was called. */

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/err.h"
+#include "base/map.h"
 #include "profile/coin.h"
 #include "profile/cyclepack.h"
 #include "profile/flow.h"
