@@ -341,11 +341,6 @@ void coder_write(struct coder *coder)
 	coder->plains.count = 0;
 }
 
-static inline unsigned length_of(uint64_t value)
-{
-	return value ? 64 - (unsigned)__builtin_clzll(value) : 0;
-}
-
 /* Plain bits while they are written, where no memory is in the way. */
 struct plains {
 	uint64_t bits; /* that are no whole byte yet */
@@ -379,44 +374,62 @@ static inline void plain_put(struct plains *plains, uint64_t value, unsigned bit
 	plains->count %= 8;
 }
 
-/* The bits of a number behind the first, four and four. */
-static uint16_t *digits_put(struct coder *coder, uint16_t *event, unsigned nibble, unsigned length,
-			    uint64_t value)
+/* The bits of a number behind the first four, so many of them; returns where the next event goes. */
+static __attribute__((noinline)) uint16_t *
+digits_end(struct coder *coder, uint16_t *event, unsigned nibble, unsigned rest, uint64_t value)
 {
-	unsigned rest = length - 1, some = rest < 4 ? rest : 4;
-	unsigned told = length < LENGTHS_TOLD ? length : LENGTHS_TOLD - 1, first;
+	unsigned some = rest < 4 ? rest : 4;
 	struct plains plains;
 
-	if (!rest)
-		return event;
 	rest -= some;
-	first = value >> rest & ((1u << some) - 1);
-	*event++ = (uint16_t)((nibble + NUMBER_FIRST + length) * 16 + first);
-	if (!rest)
-		return event;
-	some = rest < 4 ? rest : 4;
-	rest -= some;
-	*event++ = (uint16_t)((nibble + NUMBER_NEXT + told * 16 + first) * 16 +
-			      (value >> rest & ((1u << some) - 1)));
+	*event++ = (uint16_t)(nibble * 16 + (value >> rest & ((1u << some) - 1)));
 	plains = plains_begin(coder, 1);
 	plain_put(&plains, value & (((uint64_t)1 << rest) - 1), rest);
 	plains_end(coder, &plains);
 	return event;
 }
 
-/* Above 0. */
-static uint16_t *number_put(struct coder *coder, uint16_t *event, unsigned kind, uint64_t value)
+/* The bits of a number behind the first, four and four. */
+static inline uint16_t *digits_put(struct coder *coder, uint16_t *event, unsigned nibble,
+				   unsigned length, uint64_t value)
 {
-	unsigned nibble = NUMBERS + NUMBER_NIBBLES * kind, length = length_of(value);
+	unsigned rest = length - 1, some = rest < 4 ? rest : 4;
+	unsigned told = length < LENGTHS_TOLD ? length : LENGTHS_TOLD - 1, first;
 
-	for (unsigned part = 0, left = length - 1; part < PARTS; part++, left -= PART_LAST) {
+	rest -= some;
+	first = value >> rest & ((1u << some) - 1);
+	*event++ = (uint16_t)((nibble + NUMBER_FIRST + length) * 16 + first);
+	return rest ? digits_end(coder, event, nibble + NUMBER_NEXT + told * 16 + first, rest,
+				 value)
+		    : event;
+}
+
+/* The length of a number, less 1, that needs several parts. */
+static __attribute__((noinline)) uint16_t *parts_put(uint16_t *event, unsigned nibble,
+						     unsigned left)
+{
+	for (unsigned part = 0; part < PARTS; part++, left -= PART_LAST) {
 		unsigned some = left < PART_LAST ? left : PART_LAST;
 
 		*event++ = (uint16_t)((nibble + part) * 16 + some);
 		if (some < PART_LAST)
 			break;
 	}
-	return digits_put(coder, event, nibble, length, value);
+	return event;
+}
+
+/* Above 0. Most are small: what others need is in functions of its own, which need registers that have to be saved. */
+static inline uint16_t *number_put(struct coder *coder, uint16_t *event, unsigned kind,
+				   uint64_t value)
+{
+	unsigned nibble = NUMBERS + NUMBER_NIBBLES * kind;
+	unsigned last = (unsigned)__builtin_clzll(value) ^ 63;
+
+	if (last < PART_LAST)
+		*event++ = (uint16_t)(nibble * 16 + last);
+	else
+		event = parts_put(event, nibble, last);
+	return last ? digits_put(coder, event, nibble, last + 1, value) : event;
 }
 
 /* A symbol that has no class of its own. */
