@@ -182,8 +182,8 @@ static size_t grown(size_t capacity, size_t wanted)
 	return wanted <= capacity ? capacity : wanted > capacity * 2 ? wanted : capacity * 2;
 }
 
-/* As room_make(). What happens seldom is in functions of its own, which need registers that have to be saved. */
-static __attribute__((noinline)) bool room_grow(struct cycles *cycles, size_t length, bool force)
+/* Room for one more cycle of that length; false if that is more memory than is allowed. */
+static bool room_grow(struct cycles *cycles, size_t length, bool force)
 {
 	size_t entries = grown(cycles->entries.capacity, cycles->entries.count + 1);
 	size_t words = grown(cycles->words.capacity,
@@ -202,27 +202,26 @@ static __attribute__((noinline)) bool room_grow(struct cycles *cycles, size_t le
 	return true;
 }
 
-/* Room for one more cycle of that length; false if that is more memory than is allowed. */
-static inline bool room_make(struct cycles *cycles, size_t length, bool force)
+/* Whether there is room already, and a place: that is for open addressing only. */
+static inline bool room_is(const struct cycles *cycles, size_t length)
 {
 	size_t words = cycles->words.count + CYCLES_HEADER + length + CYCLES_SLACK;
 
-	if (cycles->entries.count < cycles->entries.capacity && words <= cycles->words.capacity &&
-	    (cycles->entries.count + 1) * 2 <= places_count(cycles))
-		return true;
-	return room_grow(cycles, length, force);
+	return cycles->entries.count < cycles->entries.capacity &&
+	       words <= cycles->words.capacity &&
+	       (cycles->entries.count + 1) * 2 <= places_count(cycles);
 }
 
-static void place_put(struct cycles *cycles, const struct cycle *entry)
+static inline void place_put(struct cycles *cycles, uint32_t hash, uint32_t place)
 {
-	size_t at = entry->hash & cycles->places_mask;
+	size_t at = hash & cycles->places_mask;
 
 	while (cycles->places[at])
 		at = (at + 1) & cycles->places_mask;
-	cycles->places[at] = (uint64_t)entry->hash << 32 | (entry->at - CYCLES_HEADER);
+	cycles->places[at] = (uint64_t)hash << 32 | place;
 }
 
-static __attribute__((noinline)) void places_grow(struct cycles *cycles)
+static void places_grow(struct cycles *cycles)
 {
 	size_t places = (cycles->places_mask + 1) * 2;
 
@@ -230,28 +229,30 @@ static __attribute__((noinline)) void places_grow(struct cycles *cycles)
 	cycles->places = mem_zalloc(places * sizeof(*cycles->places));
 	cycles->places_mask = places - 1;
 	for (uint32_t slot = 1; slot < cycles->entries.count; slot++)
-		place_put(cycles, cycles_at(cycles, slot));
+		place_put(cycles, cycles_at(cycles, slot)->hash,
+			  cycles_at(cycles, slot)->at - CYCLES_HEADER);
 }
 
-static uint32_t entry_add(struct cycles *cycles, const uint32_t *symbols, size_t length,
-			  uint32_t hash)
+/* There is room. Returns the place. */
+static inline uint32_t entry_add(struct cycles *cycles, const uint32_t *symbols, size_t length,
+				 uint32_t hash)
 {
-	uint32_t slot = (uint32_t)cycles->entries.count;
-	uint32_t at = (uint32_t)cycles->words.count + CYCLES_HEADER;
-	uint32_t *words = &cycles->words.items[at], *header = words - CYCLES_HEADER;
+	uint32_t slot = (uint32_t)cycles->entries.count++;
+	uint32_t place = (uint32_t)cycles->words.count;
+	uint32_t *header = &cycles->words.items[place], *words = header + CYCLES_HEADER;
 
 	memset(header, 0, CYCLES_HEADER * sizeof(*header));
 	header[CYCLES_SLOT] = slot;
 	header[CYCLES_LENGTH] = cycles_length_word(length);
-	memcpy(words, symbols, length * sizeof(*words));
+	words_copy(words, symbols, length);
 	memset(words + length, 0, CYCLES_SLACK * sizeof(*words));
 	cycles->words.count += CYCLES_HEADER + length;
-	*array_push(&cycles->entries) = (struct cycle){
-		.at = at,
+	cycles->entries.items[slot] = (struct cycle){
+		.at = place + CYCLES_HEADER,
 		.length = (uint32_t)length,
 		.hash = hash,
 	};
-	return slot;
+	return place;
 }
 
 /* What was looked for is found at once the next time. What was there is still found: all places in between are in use. */
@@ -322,12 +323,31 @@ static void chain_append(struct cycles *cycles, uint32_t slot)
 	bucket->depth++;
 }
 
+static __attribute__((noinline)) uint32_t any_find(struct cycles *cycles, const uint32_t *symbols,
+						   size_t length, uint32_t hash)
+{
+	return cycles->options.kind == CYCLES_OPEN ? open_find(cycles, symbols, length, hash, false)
+						   : chain_find(cycles, symbols, length, hash);
+}
+
+static __attribute__((noinline)) uint32_t short_find(struct cycles *cycles, const uint32_t *symbols,
+						     size_t length, uint32_t hash)
+{
+	return cycles->options.kind == CYCLES_OPEN ? open_find(cycles, symbols, length, hash, true)
+						   : chain_find(cycles, symbols, length, hash);
+}
+
+/* Most that are looked for here are new: then nothing is where the hash leads to. */
+static inline bool home_is_free(const struct cycles *cycles, uint32_t hash)
+{
+	return cycles->places && !*cycles_place(cycles_index(cycles), hash);
+}
+
 uint32_t cycles_find(struct cycles *cycles, const uint32_t *symbols, size_t length, uint32_t hash)
 {
 	assert(length > 0);
 	cycles->stats.lookups++;
-	return cycles->options.kind == CYCLES_OPEN ? open_find(cycles, symbols, length, hash, false)
-						   : chain_find(cycles, symbols, length, hash);
+	return home_is_free(cycles, hash) ? 0 : any_find(cycles, symbols, length, hash);
 }
 
 uint32_t cycles_find_short(struct cycles *cycles, const uint32_t *symbols, size_t length,
@@ -335,25 +355,37 @@ uint32_t cycles_find_short(struct cycles *cycles, const uint32_t *symbols, size_
 {
 	assert(length > 0 && length <= CYCLES_SHORT);
 	cycles->stats.lookups++;
-	return cycles->options.kind == CYCLES_OPEN ? open_find(cycles, symbols, length, hash, true)
-						   : chain_find(cycles, symbols, length, hash);
+	return home_is_free(cycles, hash) ? 0 : short_find(cycles, symbols, length, hash);
+}
+
+/* What needs more room, or is in a chain. It happens seldom, and needs registers that have to be saved. */
+static __attribute__((noinline)) uint32_t any_add(struct cycles *cycles, const uint32_t *symbols,
+						  size_t length, uint32_t hash, bool force)
+{
+	uint32_t place;
+
+	if (!room_grow(cycles, length, force))
+		return 0;
+	place = entry_add(cycles, symbols, length, hash);
+	if (cycles->options.kind != CYCLES_OPEN)
+		chain_append(cycles, cycles_last(cycles));
+	else if (cycles->entries.count * 2 > cycles->places_mask + 1)
+		places_grow(cycles);
+	else
+		place_put(cycles, hash, place);
+	return place;
 }
 
 uint32_t cycles_add(struct cycles *cycles, const uint32_t *symbols, size_t length, uint32_t hash,
 		    bool force)
 {
-	uint32_t slot;
+	uint32_t place;
 
-	if (!room_make(cycles, length, force))
-		return 0;
-	slot = entry_add(cycles, symbols, length, hash);
-	if (cycles->options.kind != CYCLES_OPEN)
-		chain_append(cycles, slot);
-	else if (cycles->entries.count * 2 > cycles->places_mask + 1)
-		places_grow(cycles);
-	else
-		place_put(cycles, cycles_at(cycles, slot));
-	return cycles_at(cycles, slot)->at - CYCLES_HEADER;
+	if (!room_is(cycles, length))
+		return any_add(cycles, symbols, length, hash, force);
+	place = entry_add(cycles, symbols, length, hash);
+	place_put(cycles, hash, place);
+	return place;
 }
 
 uint32_t cycles_intern(struct cycles *cycles, const uint32_t *symbols, size_t length, bool force)

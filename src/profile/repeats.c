@@ -92,8 +92,8 @@ static void places_grow(struct repeats *repeats)
 	}
 }
 
-/* As room_make(). It happens seldom, and needs registers that have to be saved. */
-static __attribute__((noinline)) bool room_grow(struct repeats *repeats, bool place)
+/* As room_make(). */
+static bool room_grow(struct repeats *repeats, bool place)
 {
 	size_t items = repeats->items.capacity, places = repeats->mask + 1;
 
@@ -110,7 +110,7 @@ static __attribute__((noinline)) bool room_grow(struct repeats *repeats, bool pl
 }
 
 /* For one more; false: that is more memory than is allowed. */
-static inline bool room_make(struct repeats *repeats, bool place)
+static bool room_make(struct repeats *repeats, bool place)
 {
 	if (repeats->items.count < repeats->items.capacity &&
 	    (!place || (repeats->placed + 1) * 2 <= repeats->mask + 1))
@@ -118,7 +118,9 @@ static inline bool room_make(struct repeats *repeats, bool place)
 	return room_grow(repeats, place);
 }
 
-uint32_t repeats_add(struct repeats *repeats, uint32_t slot, uint64_t trips)
+/* What needs more room, or a place. It happens seldom, and needs registers that have to be saved. */
+static __attribute__((noinline)) uint32_t any_add(struct repeats *repeats, uint32_t slot,
+						  uint64_t trips)
 {
 	bool place = trips > repeats->few;
 
@@ -130,6 +132,17 @@ uint32_t repeats_add(struct repeats *repeats, uint32_t slot, uint64_t trips)
 		repeats->placed++;
 	}
 	return (uint32_t)repeats->items.count - 1;
+}
+
+uint32_t repeats_add(struct repeats *repeats, uint32_t slot, uint64_t trips)
+{
+	size_t symbol = repeats->items.count;
+
+	if (trips > repeats->few || symbol == repeats->items.capacity)
+		return any_add(repeats, slot, trips);
+	repeats->items.items[symbol] = (struct repeat){ .trips = trips, .slot = slot };
+	repeats->items.count = symbol + 1;
+	return (uint32_t)symbol;
 }
 
 uint32_t repeats_intern(struct repeats *repeats, uint32_t slot, uint64_t trips)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Comparing symbols. Most sequences of them are short, so that calling memcmp() would be most of the work. */
+/* Comparing and copying symbols. Most sequences of them are short, so that calling memcmp() or memcpy() would be most of the work. */
 #pragma once
 
 #include <emmintrin.h>
@@ -16,6 +16,24 @@ static inline __m128i words_four(const uint32_t *words)
 static inline const uint32_t *words_based(const uint32_t *items, size_t base)
 {
 	return (const uint32_t *)((uintptr_t)items - base * sizeof(*items));
+}
+
+static inline void words_four_copy(uint32_t *to, const uint32_t *from)
+{
+	_mm_storeu_si128((__m128i *)to, words_four(from));
+}
+
+/* The last four may have been copied in part. */
+static inline void words_copy(uint32_t *to, const uint32_t *from, size_t count)
+{
+	if (count < 4) {
+		for (size_t i = 0; i < count; i++)
+			to[i] = from[i];
+		return;
+	}
+	for (size_t i = 0; i < count - 4; i += 4)
+		words_four_copy(to + i, from + i);
+	words_four_copy(to + count - 4, from + count - 4);
 }
 
 static inline bool words_same(const uint32_t *a, const uint32_t *b, size_t count)
