@@ -469,7 +469,7 @@ static void chain_sort(struct cycles *cycles, struct cycles_bucket *bucket, uint
 	array_deinit(&chosen);
 }
 
-static __attribute__((noinline)) void chains_sort(struct cycles *cycles)
+static void chains_sort(struct cycles *cycles)
 {
 	bool all = cycles->options.kind == CYCLES_SORTED;
 	uint32_t depth = all ? 1 : cycles->options.depth;
@@ -481,17 +481,8 @@ static __attribute__((noinline)) void chains_sort(struct cycles *cycles)
 				   all ? 0 : cycles->options.frequency);
 }
 
-void cycles_count(struct cycles *cycles, uint32_t slot, uint64_t trips, uint32_t accesses)
+void cycles_sort(struct cycles *cycles)
 {
-	struct cycle *entry = cycles_at(cycles, slot);
-	uint32_t room = UINT32_MAX - entry->accesses;
-
-	entry->trips += trips * accesses;
-	entry->accesses += accesses < room ? accesses : room;
-	if (cycles->until_sort > accesses) {
-		cycles->until_sort -= accesses;
-		return;
-	}
 	cycles->until_sort = cycles->options.period;
 	if (cycles->options.kind == CYCLES_BOUNDED || cycles->options.kind == CYCLES_SORTED)
 		chains_sort(cycles);

@@ -142,8 +142,8 @@ uint32_t cycles_find_short(struct cycles *cycles, const uint32_t *symbols, size_
 uint32_t cycles_add(struct cycles *cycles, const uint32_t *symbols, size_t length, uint32_t hash,
 		    bool force);
 
-/* So many accesses, for so many trips each; sorts when it is time. */
-void cycles_count(struct cycles *cycles, uint32_t slot, uint64_t trips, uint32_t accesses);
+/* It is time to sort chains, if this kind of table does. */
+void cycles_sort(struct cycles *cycles);
 /* Forgets all entries, not the statistics. */
 void cycles_clear(struct cycles *cycles);
 
@@ -159,6 +159,21 @@ int cycles_kind_parse(const char *text, enum cycles_kind *ret);
 static inline struct cycle *cycles_at(const struct cycles *cycles, uint32_t slot)
 {
 	return &cycles->entries.items[slot];
+}
+
+/* So many accesses, for so many trips each; sorts when it is time. */
+static inline void cycles_count(struct cycles *cycles, uint32_t slot, uint64_t trips,
+				uint32_t accesses)
+{
+	struct cycle *entry = cycles_at(cycles, slot);
+	uint32_t room = UINT32_MAX - entry->accesses;
+
+	entry->trips += trips * accesses;
+	entry->accesses += accesses < room ? accesses : room;
+	if (cycles->until_sort > accesses)
+		cycles->until_sort -= accesses;
+	else
+		cycles_sort(cycles);
 }
 
 /* As a header has it: who compares short cycles need not ask whether they are. */

@@ -197,6 +197,18 @@ void sequence_job_run(struct sequence_job *job, struct coder *coder)
 	job->bytes.count = coder->out.count;
 }
 
+static void definition_add(struct sequence_encoder *encoder, const uint32_t *runs, size_t length)
+{
+	uint32_t *symbols;
+
+	array_reserve(&encoder->symbols, encoder->symbols.count + length + 1);
+	symbols = encoder->symbols.items + encoder->symbols.count;
+	for (size_t i = 0; i < length; i++)
+		symbols[i] = runs[i] + 1;
+	symbols[length] = 0;
+	encoder->symbols.count += length + 1;
+}
+
 void sequence_definitions_encode(struct sequence_encoder *encoder, const struct cycles *cycles,
 				 uint32_t first, uint32_t last, const uint8_t **ret,
 				 size_t *ret_size)
@@ -204,13 +216,9 @@ void sequence_definitions_encode(struct sequence_encoder *encoder, const struct 
 	struct coder *coder = &encoder->definitions;
 
 	encoder->symbols.count = 0;
-	for (uint32_t slot = first; slot <= last; slot++) {
-		const uint32_t *symbols = cycles_symbols(cycles, slot);
-
-		for (uint32_t i = 0; i < cycles_at(cycles, slot)->length; i++)
-			*array_push(&encoder->symbols) = symbols[i] + 1;
-		*array_push(&encoder->symbols) = 0;
-	}
+	for (uint32_t slot = first; slot <= last; slot++)
+		definition_add(encoder, cycles_symbols(cycles, slot),
+			       cycles_at(cycles, slot)->length);
 	coder_write(coder);
 	coder_put_all(coder, encoder->symbols.items, encoder->symbols.count);
 	coder_end(coder);
