@@ -2,7 +2,7 @@
 /*
  * The draining thread has no signals. While programs record, it looks at their rings every now and then: to be woken for each chunk
  * would cost the programs an interrupt each time, and to look all the time would take the memory they write to away from
- * them. Only if nothing comes for a while does it sleep on the bell of the shared memory. The store, the load map and all that sinks
+ * them. In between it helps with what was made of earlier runs. Only if nothing comes for a while does it sleep on the bell of the shared memory. The store, the load map and all that sinks
  * keep belong to it from its start to its end, and to the caller before and after.
  */
 #include "trace/session.h"
