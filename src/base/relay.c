@@ -31,7 +31,7 @@ static void waiting_wake(uint32_t *wake)
 	syscall(SYS_futex, wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* From one to the other; false: it was neither. */
+/* From one to the other; false: it is something else by now. */
 static bool turn_change(struct relay *relay, uint32_t *from, uint32_t *to)
 {
 	return __atomic_compare_exchange_n(&relay->turn, &from, to, false, __ATOMIC_SEQ_CST,
