@@ -6,27 +6,35 @@
 #	make check	everything CI runs; the last line is the total
 #	make check-engine	every command of tests/conformance and a million random sequences of instructions,
 #			natively and in the engine
+#	make check-kernels	every kernel that the package lists offer, in emulated machines with several kinds of CPU;
+#			writes the table of docs/where-it-runs.md. KERNELS names further .deb files
 #	make bench	the measurements in bench/
 #	make lint fmt	the house rules; formatting
+#	make docs	the option lists of the manual pages, from the table of options
+#	make dist	build/assay-VERSION.tar.xz: the source, which builds without a network
 #	make install	to PREFIX (/usr/local), DESTDIR is honoured
 
 BUILD ?= build
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 5
+KERNELS ?=
 
 DEPS_BUILD = gcc libc6-dev meson ninja-build pkgconf clang llvm bpftool libbpf-dev libelf-dev libdw-dev \
 	libzydis-dev libzycore-dev libsqlite3-dev libzstd-dev zlib1g-dev libxxhash-dev libjansson-dev \
-	libiberty-dev
+	libiberty-dev libmicrohttpd-dev libncurses-dev esbuild \
+	default-jdk-headless
 DEPS_DEMO = perl
 # What tests/conformance runs natively and in the engine.
-DEPS_CONFORMANCE = bc busybox-static bzip2 cpio curl dc default-jdk-headless diffutils file findutils gawk git grep \
+DEPS_CONFORMANCE = bc busybox-static bzip2 cpio curl dc diffutils file findutils gawk git grep \
 	gzip hostname imagemagick libpython3.11-testsuite luajit lz4 make mawk nginx-light nodejs \
-	openssh-client openssl patch postgresql procps redis-tools rustc sed strace stress-ng tar
-DEPS_CHECK = $(DEPS_DEMO) binutils clang-format g++ gcc-12-plugin-dev gdb golang-go libbz2-dev libcap2-bin \
-	libclang-rt-dev libcmocka-dev linux-perf mandoc povray povray-examples povray-includes protobuf-compiler \
-	python3 redis-server sqlite3 util-linux valgrind xz-utils zstd $(DEPS_CONFORMANCE)
+	openssh-client openssl patch pcre2-utils php-cli postgresql procps redis-tools rustc sbcl sed strace \
+	stress-ng tar
+DEPS_CHECK = $(DEPS_DEMO) binutils chromium chromium-driver clang-format fish g++ gcc-12-plugin-dev gdb golang-go \
+	libbz2-dev libcap2-bin libclang-rt-dev libcmocka-dev linux-perf lua5.4 mandoc node-typescript povray povray-examples \
+	povray-includes protobuf-compiler python3 qemu-system-x86 redis-server sqlite3 tmux util-linux \
+	valgrind xz-utils zsh zstd $(DEPS_CONFORMANCE)
 
-.PHONY: all deps deps-demo deps-check build demo check check-engine bench lint fmt install clean
+.PHONY: all deps deps-demo deps-check build demo check check-engine check-kernels bench lint fmt docs dist install clean
 
 all: build
 
@@ -54,6 +62,11 @@ check-engine: deps-check build
 	@BUILD=$(BUILD) tests/conformance/run --tool blocks corners/
 	@BUILD=$(BUILD) ASSAY=$(BUILD)/assay INSNFUZZ_SEQUENCES=1000000 tests/e2e/engine_insns.py
 
+# TCG emulates up to AVX2: qemu64 has SSE2, Nehalem SSE4.2, Haswell AVX2, max all that is emulated.
+check-kernels: deps-check build
+	@BUILD=$(BUILD) tests/kernels/run --all --units --cpu max --cpu qemu64 --cpu Nehalem --cpu Haswell \
+		--table docs/where-it-runs.md $(KERNELS)
+
 bench: deps-check build
 	@ASSAY=$(BUILD)/assay bench/run
 
@@ -61,7 +74,13 @@ lint:
 	@tools/lint
 
 fmt:
-	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format -i
+	@git ls-files -co --exclude-standard '*.c' '*.h' '*.ts' | xargs clang-format -i
+
+docs: build
+	@tools/man-options $(BUILD)/src/cmd/option_docs --write
+
+dist:
+	@tools/dist $(BUILD)
 
 install: build
 	@meson install -C $(BUILD)

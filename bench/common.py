@@ -8,6 +8,7 @@ ended with the Bench; nothing is measured beside anything else.
 import argparse
 import bisect
 import contextlib
+import glob
 import os
 import platform
 import re
@@ -292,18 +293,17 @@ def frames_read(path):
                 yield *bounds, True
 
 
-FLOW_SOURCES = ("profile/flow.c profile/sequence.c profile/coder.c profile/coder_wide.c profile/layer.c profile/scan.c "
-                "profile/scan_wide.c profile/layer_wide.c profile/cycles.c profile/repeats.c "
-                "profile/rowworks.c base/relay.c profile/cyclepack.c profile/runs.c base/mem.c base/err.c base/map.c base/log.c").split()
+def sources(*folders):
+    """The files of folders of src/, without their tests."""
+    return [path for folder in folders for path in sorted(glob.glob(os.path.join(ROOT, "src", folder, "*.c")))
+            if not path.endswith("_test.c")]
 
 
 def compile_flow(bench):
-    """bench/programs/flow.c with the parts of src/profile that it measures."""
+    """bench/programs/flow.c with the parts of src/paths that it measures."""
     program = bench.path("flow")
-    source = os.path.join(ROOT, "src")
-    bench.call([os.environ.get("CC", "cc"), "-O2", "-D_GNU_SOURCE", "-fno-strict-aliasing", "-I" + source, "-o", program,
-                os.path.join(PROGRAMS, "flow.c")]
-               + [os.path.join(source, name) for name in FLOW_SOURCES] + ["-lm", "-lxxhash"])
+    bench.call([os.environ.get("CC", "cc"), "-O2", "-D_GNU_SOURCE", "-fno-strict-aliasing", "-I" + os.path.join(ROOT, "src"),
+                "-o", program, os.path.join(PROGRAMS, "flow.c"), *sources("paths", "base"), "-lm", "-lxxhash"])
     return program
 
 

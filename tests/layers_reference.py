@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What paths, strata and stratum layers are, in as few lines as possible: the oracle for src/profile/layer.c.
+"""What paths, strata and stratum layers are, in as few lines as possible: the oracle for src/paths/layer.c.
 
     lines = report(symbols, levels, max_cycle)
 

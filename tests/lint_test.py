@@ -13,14 +13,15 @@ SPDX = "// SPDX-License-Identifier: BSD-2-Clause\n"
 BODY = "int f(int a)\n{\n%s\treturn a;\n}\n"
 BLANK = "\ta++;\n"
 WORK = "/" + "work/"
+WALK = "## The way of a sample\n\n1. `src/a.c`: here.\n\n## House style\n"
 
 # check: ({path: text}, "path:line" where it must be found)
 BAD = [
     ("layers", {"src/store/a.c": SPDX + '#include "report/table.h"\n'}, "src/store/a.c:2"),
     ("layers", {"src/base/a.c": SPDX + '#include "wire/sample.h"\n'}, "src/base/a.c:2"),
     ("layers", {"src/wire/a.h": SPDX + '#include "base/err.h"\n'}, "src/wire/a.h:2"),
-    ("layers", {"src/symbols/a.c": SPDX + '#include "ingest/loadmap.h"\n'}, "src/symbols/a.c:2"),
-    ("layers", {"src/store/a.c": SPDX + '#\tinclude  "profile/tree.h"\n'}, "src/store/a.c:2"),
+    ("layers", {"src/symbols/a.c": SPDX + '#include "image/loadmap.h"\n'}, "src/symbols/a.c:2"),
+    ("layers", {"src/store/a.c": SPDX + '#\tinclude  "values/hotlist.h"\n'}, "src/store/a.c:2"),
     ("layers", {"src/util/a.c": SPDX}, "src/util/a.c:1"),
     ("includes", {"src/capture/kernel/a.bpf.c": SPDX + "#include <string.h>\n"},
      "src/capture/kernel/a.bpf.c:2"),
@@ -41,6 +42,16 @@ BAD = [
     ("conditionals", {"src/base/a.c": SPDX + BODY % "#ifdef X\n\ta++;\n#endif\n"}, "src/base/a.c:4"),
     ("conditionals", {"src/base/a.c": SPDX + BODY % "\tif (a) {\n#  if X\n#  endif\n\t}\n"},
      "src/base/a.c:5"),
+    ("columns", {"src/base/a.c": SPDX + "/* " + "word " * 20 + "*/\n"}, "src/base/a.c:2"),
+    ("walks", {"CONTRIBUTING.md": WALK, "src/a.c": SPDX + "/*\n *\tin\tit\n *\towner\tme\n */\n"}, "src/a.c:2"),
+    ("walks", {"CONTRIBUTING.md": WALK}, "CONTRIBUTING.md:1"),
+    ("columns", {"src/base/a.h": SPDX + " *\t" + "word " * 19 + "\n"}, "src/base/a.h:2"),
+    ("columns", {"docs/a.md": "one\n" + "word " * 20 + "end\n"}, "docs/a.md:2"),
+    ("columns", {"docs/a.md": "    " + "shown " * 20 + "\n    $ assay " + "word " * 20 + "\n"}, "docs/a.md:2"),
+    ("words", {"docs/a.md": "one\nthe she" + "lf of files\n"}, "docs/a.md:2"),
+    ("words", {"src/base/a.c": SPDX + "int colle" + "ctor_run(void);\n"}, "src/base/a.c:2"),
+    ("requirements", {"docs/requirements.md": "| id |\n| V1 | sample |\n", "tests/a.py": "# " + SPDX[3:]
+                      + "# Serves: V1, V2.\n"}, "tests/a.py:2"),
     ("spdx", {"src/base/a.c": "int a;\n"}, "src/base/a.c:1"),
     ("spdx", {"tools/a": "#!/bin/sh\necho\n"}, "tools/a:2"),
     ("spdx", {"tests/a.py": "print()\n"}, "tests/a.py:1"),
@@ -63,7 +74,7 @@ BAD = [
 
 # Must pass every check.
 GOOD = {
-    "src/ingest/a.c": SPDX + '#include "symbols/symbols.h"\n#include "base/err.h"\n#include <stdio.h>\n',
+    "src/recorder/a.c": SPDX + '#include "symbols/symbols.h"\n#include "base/err.h"\n#include <stdio.h>\n',
     "src/capture/kernel/a.bpf.c": SPDX + '#include "vmlinux.h"\n#include <bpf/bpf_helpers.h>\n'
                                   '#include "wire/sample.h"\n',
     "src/base/long.c": SPDX + BODY % (BLANK * 117),
@@ -76,6 +87,8 @@ GOOD = {
     "tests/programs/a.c": SPDX + BODY % "\ta = atoi(x);\n",
     "src/base/a_test.c": SPDX + "#include <stdio.h>\n",
     "src/base/meson.build": "test('a', executable('a_test', 'a_test.c'))\n",
+    "docs/wide.md": "| " + "word " * 30 + "|\n\n    " + "word " * 30 + "end\n\n```\n" + "word " * 30 + "end\n```\n",
+    "src/base/wide.h": SPDX + "/* https://" + "word" * 30 + " */\n",
     "docs/a.md": "Open it through /proc/PID/" + "root/usr/bin.\n",
 }
 

@@ -51,6 +51,13 @@ class RunTest(unittest.TestCase):
         self.assertTrue(any("not on Tuesdays" in line for line in lines))
         self.assertTrue(any("because" in line for line in lines))
 
+    def test_failures_are_repeated_at_the_end(self):
+        _, lines = self.run_scripts("bad", "good")
+        end = lines[lines.index("== failed"):]
+        self.assertTrue(end[1].startswith("failed  e2e/bad "), end)
+        self.assertIn("        | because", end)
+        self.assertNotIn("== failed", self.run_scripts("good")[1])
+
     def test_unknown_phase(self):
         self.assertEqual(subprocess.run([RUN, "nonsense"], capture_output=True).returncode, 2)
 

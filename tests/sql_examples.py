@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
+# Serves: S1.
 """Checks docs/profile-format.md against a real profile: tests/sql_examples.py MAKE_PROFILE DOCUMENT
 
 Every ```sql block is given to sqlite3 and every ```sh block to a shell, beside a profile that MAKE_PROFILE writes;

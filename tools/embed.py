@@ -5,8 +5,12 @@
 import sys
 
 
+# Two question marks would begin a trigraph.
+ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\t": "\\t", "\n": "\\n", "?": "\\?"})
+
+
 def c_line(line):
-    escaped = line.replace("\\", "\\\\").replace('"', '\\"').replace("\t", "\\t").replace("\n", "\\n")
+    escaped = line.translate(ESCAPES)
     return f'\t"{escaped}"'
 
 

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Measures what bench/paths and bench/cycle-tables ask for, on a stream that `assay trace --raw` wrote (src/trace/raw.h),
- * or on a plain file of 32-bit runs.
+ * Measures what bench/paths and bench/cycle-tables ask for, on a stream that `assay trace --raw`
+ * wrote (src/recorder/engine/raw.h), or on a plain file of 32-bit segments.
  *
- *	flow raw FILE MAX OUT		the runs of all threads, one after the other, plain
- *	flow blocks FILE MAX OUT	their blocks in the same way, numbered in the order in which they were first translated
- *	flow speed FILE MAX		million runs/s: "speed LEVELS" layers only; "rows LEVELS" with compressed rows
- *	flow size FILE MAX		"size" runs, blocks, paths, distinct paths, repeats, bytes of rows, of definitions of paths, of
- *					definitions of runs, and of cycles, memory
- *	flow rebuild FILE MAX		"rebuild" million runs/s; fails if the runs are not as they were
- *	flow tables FILE MAX LEVEL	"table KIND BUCKETS" ns and entries looked at for each lookup; "cycles" lookups, distinct
+ *	flow raw FILE MAX OUT		segments of all threads, one after the other, plain
+ *	flow blocks FILE MAX OUT	blocks in the same way, in the order of translation
+ *	flow speed FILE MAX		million segments/s: "speed LEVELS" layers of segments only;
+ *					"rows LEVELS" with compressed rows
+ *	flow size FILE MAX		"size" segments, blocks, paths, distinct paths, repeats;
+ *					bytes of rows, of definitions of paths, and of cycles;
+ *					memory
+ *	flow rebuild FILE MAX		"rebuild" million blocks/s; fails if a block differs
+ *	flow tables FILE MAX LEVEL	"table KIND BUCKETS" ns and entries for each lookup;
+ *					"cycles" lookups, distinct
  *
- * MAX: take no more runs than this.
+ * MAX: take no more segments than this.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,12 +25,11 @@
 #include "base/array.h"
 #include "base/map.h"
 #include "base/mem.h"
-#include "profile/cyclepack.h"
-#include "profile/flow.h"
-#include "profile/runs.h"
+#include "paths/cyclepack.h"
+#include "paths/flow.h"
 #include "wire/stream.h"
 
-enum { CHUNK = 1 << 14, ROUNDS = 3, FRAME_RECORD = 2, FRAME_RUNS = 4, THREADS_MAX = 4096 };
+enum { CHUNK = 1 << 14, ROUNDS = 3, FRAME_RECORD = 2, FRAME_SEGMENTS = 4, THREADS_MAX = 4096 };
 enum { LOOKUPS_MAX = 6000000 };
 
 struct frame {
@@ -40,16 +42,16 @@ struct span {
 	size_t first, count;
 };
 
-/* The blocks of a run. */
+/* The blocks of a segment. */
 struct pieces {
 	size_t first; /* index in stream.pieces */
 	uint32_t count; /* 0: unknown */
 };
 
 struct stream {
-	ARRAY(uint32_t) runs;
+	ARRAY(uint32_t) segments;
 	ARRAY(struct span) spans; /* in the order they were written */
-	ARRAY(struct pieces) blocks; /* by run */
+	ARRAY(struct pieces) blocks; /* by segment */
 	ARRAY(uint32_t) pieces; /* blocks */
 	struct map numbers; /* place and length of a block to its number */
 	uint32_t threads; /* numbers are below this */
@@ -63,14 +65,14 @@ static double cpu_seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-static void blocks_set(struct stream *stream, uint32_t run, struct pieces blocks)
+static void blocks_set(struct stream *stream, uint32_t segment, struct pieces blocks)
 {
-	while (stream->blocks.count <= run)
+	while (stream->blocks.count <= segment)
 		*array_push(&stream->blocks) = (struct pieces){};
-	stream->blocks.items[run] = blocks;
+	stream->blocks.items[segment] = blocks;
 }
 
-static void piece_add(struct stream *stream, const struct stream_piece *piece)
+static void piece_add(struct stream *stream, const struct stream_block *piece)
 {
 	bool fresh;
 	uint64_t *number = map_at(&stream->numbers, hash64_pair(piece->pc, piece->length), &fresh);
@@ -80,52 +82,53 @@ static void piece_add(struct stream *stream, const struct stream_piece *piece)
 	*array_push(&stream->pieces) = (uint32_t)*number;
 }
 
-static void runs_define(struct stream *stream, const struct stream_runs *runs)
+static void segments_define(struct stream *stream, const struct stream_segments *segments)
 {
 	size_t first = stream->pieces.count;
 
-	for (uint32_t i = 0; i < runs->count; i++) {
-		piece_add(stream, &runs->pieces[i]);
-		blocks_set(stream, runs->first + i, (struct pieces){ first, i + 1 });
+	for (uint32_t i = 0; i < segments->count; i++) {
+		piece_add(stream, &segments->blocks[i]);
+		blocks_set(stream, segments->first + i, (struct pieces){ first, i + 1 });
 	}
 }
 
-/* The last of a fragment's runs that is whole, and what there is of the next block. */
+/* The last of a fragment's segments that is whole, and what there is of the next block. */
 static void partial_define(struct stream *stream, const struct stream_partial *partial)
 {
-	size_t from = partial->pieces ? stream->blocks.items[partial->first].first : 0;
-	struct pieces blocks = { stream->pieces.count, partial->pieces };
+	size_t from = partial->blocks ? stream->blocks.items[partial->first].first : 0;
+	struct pieces blocks = { stream->pieces.count, partial->blocks };
 
-	for (uint32_t i = 0; i < partial->pieces; i++)
+	for (uint32_t i = 0; i < partial->blocks; i++)
 		*array_push(&stream->pieces) = stream->pieces.items[from + i];
 	if (partial->last.length) {
 		piece_add(stream, &partial->last);
 		blocks.count++;
 	}
-	blocks_set(stream, partial->run, blocks);
+	blocks_set(stream, partial->segment, blocks);
 }
 
 static void record_take(struct stream *stream, const void *bytes)
 {
 	const struct stream_record *record = bytes;
 
-	if (record->type == STREAM_RECORD_RUNS)
-		runs_define(stream, bytes);
+	if (record->type == STREAM_RECORD_SEGMENTS)
+		segments_define(stream, bytes);
 	if (record->type == STREAM_RECORD_PARTIAL)
 		partial_define(stream, bytes);
 }
 
-static void runs_take(struct stream *stream, uint32_t thread, const uint32_t *runs, size_t count,
-		      size_t max)
+static void segments_take(struct stream *stream, uint32_t thread, const uint32_t *segments,
+			  size_t count, size_t max)
 {
-	if (count > max - stream->runs.count)
-		count = max - stream->runs.count;
+	if (count > max - stream->segments.count)
+		count = max - stream->segments.count;
 	if (!count || thread >= THREADS_MAX)
 		return;
-	*array_push(&stream->spans) = (struct span){ thread, stream->runs.count, count };
-	array_reserve(&stream->runs, stream->runs.count + count);
-	memcpy(stream->runs.items + stream->runs.count, runs, count * sizeof(*runs));
-	stream->runs.count += count;
+	*array_push(&stream->spans) = (struct span){ thread, stream->segments.count, count };
+	array_reserve(&stream->segments, stream->segments.count + count);
+	memcpy(stream->segments.items + stream->segments.count, segments,
+	       count * sizeof(*segments));
+	stream->segments.count += count;
 	if (stream->threads <= thread)
 		stream->threads = thread + 1;
 }
@@ -135,14 +138,15 @@ static void frames_read(struct stream *stream, FILE *file, size_t max)
 	struct frame frame;
 	ARRAY(char) bytes = {};
 
-	while (fread(&frame, sizeof(frame), 1, file) == 1 && stream->runs.count < max) {
+	while (fread(&frame, sizeof(frame), 1, file) == 1 && stream->segments.count < max) {
 		array_reserve(&bytes, frame.size);
 		if (fread(bytes.items, 1, frame.size, file) != frame.size)
 			break;
 		if (frame.kind == FRAME_RECORD)
 			record_take(stream, bytes.items);
-		if (frame.kind == FRAME_RUNS)
-			runs_take(stream, frame.number, (void *)bytes.items, frame.size / 4, max);
+		if (frame.kind == FRAME_SEGMENTS)
+			segments_take(stream, frame.number, (void *)bytes.items, frame.size / 4,
+				      max);
 	}
 	array_deinit(&bytes);
 }
@@ -160,10 +164,26 @@ static void stream_read(struct stream *stream, const char *path, size_t max)
 		frames_read(stream, file, max);
 	} else {
 		rewind(file);
-		while ((count = fread(chunk, 4, CHUNK, file)) > 0 && stream->runs.count < max)
-			runs_take(stream, 1, chunk, count, max);
+		while ((count = fread(chunk, 4, CHUNK, file)) > 0 && stream->segments.count < max)
+			segments_take(stream, 1, chunk, count, max);
 	}
 	fclose(file);
+}
+
+/* What the flows that run ask; a segment that nothing defines is a block of its own. */
+static const struct stream *asked;
+
+static size_t segment_blocks(void *context, uint32_t segment, const uint32_t **ret)
+{
+	static uint32_t single;
+
+	if (segment < asked->blocks.count && asked->blocks.items[segment].count) {
+		*ret = asked->pieces.items + asked->blocks.items[segment].first;
+		return asked->blocks.items[segment].count;
+	}
+	single = segment;
+	*ret = &single;
+	return asked->blocks.count == 0;
 }
 
 static void layers_run(const struct stream *stream, unsigned levels)
@@ -178,7 +198,7 @@ static void layers_run(const struct stream *stream, unsigned levels)
 		if (!layers[span->thread])
 			layers[span->thread] = layer_create(space);
 		for (size_t at = 0; at < span->count; at += CHUNK)
-			layer_push(layers[span->thread], &stream->runs.items[span->first + at],
+			layer_push(layers[span->thread], &stream->segments.items[span->first + at],
 				   span->count - at < CHUNK ? span->count - at : CHUNK);
 	}
 	for (uint32_t i = 0; i < stream->threads; i++) {
@@ -230,6 +250,7 @@ static struct sizes flows_run(const struct stream *stream, unsigned levels)
 {
 	struct sizes sizes = {};
 	struct flow_space_options options = { .levels = levels,
+					      .blocks = segment_blocks,
 					      .row = row_size,
 					      .definitions = definitions_size,
 					      .cycle = cycle_size,
@@ -237,6 +258,7 @@ static struct sizes flows_run(const struct stream *stream, unsigned levels)
 	struct flow *flows[THREADS_MAX] = {};
 	struct flow_space *space;
 
+	asked = stream;
 	cyclepack_init(&sizes.pack, piece_size, &sizes);
 	if (flow_space_create(&options, &space))
 		exit(1);
@@ -244,7 +266,7 @@ static struct sizes flows_run(const struct stream *stream, unsigned levels)
 		if (!flows[span->thread])
 			flows[span->thread] = flow_create(space, NULL);
 		for (size_t at = 0; at < span->count; at += CHUNK)
-			flow_push(flows[span->thread], &stream->runs.items[span->first + at],
+			flow_push(flows[span->thread], &stream->segments.items[span->first + at],
 				  span->count - at < CHUNK ? span->count - at : CHUNK);
 	}
 	for (uint32_t i = 0; i < stream->threads; i++) {
@@ -288,23 +310,24 @@ static int definitions_keep(void *context, const struct sequence_definitions *de
 	return 0;
 }
 
-/* Compares with the runs from `at` on; returns where it ends. */
-static size_t row_compare(const struct stream *stream, const struct sequence_paths *paths,
+/* Compares with the blocks from `at` on; returns where it ends. */
+static size_t row_compare(const uint32_t *expected, size_t count,
+			  const struct sequence_paths *paths,
 			  const struct sequence_repeats *repeats, size_t at)
 {
 	array_each(&repeats->items, repeat) {
-		const uint32_t *runs = NULL;
-		size_t length = sequence_path(paths, repeat->path, &runs);
+		const uint32_t *blocks = NULL;
+		size_t length = sequence_path(paths, repeat->path, &blocks);
 
 		for (uint64_t trip = 0; trip < repeat->trips; trip++, at += length)
-			if (!length || at + length > stream->runs.count ||
-			    memcmp(runs, &stream->runs.items[at], length * 4))
+			if (!length || at + length > count ||
+			    memcmp(blocks, &expected[at], length * 4))
 				exit(3);
 	}
 	return at;
 }
 
-static void kept_compare(const struct stream *stream, const struct kept *kept)
+static void kept_compare(const uint32_t *expected, size_t count, const struct kept *kept)
 {
 	struct sequence_repeats repeats;
 	struct sequence_paths paths;
@@ -319,11 +342,11 @@ static void kept_compare(const struct stream *stream, const struct kept *kept)
 	array_each(&kept->rows, row) {
 		if (sequence_row_decode(&repeats, row))
 			exit(3);
-		at = row_compare(stream, &paths, &repeats, at);
-		if (at != row->end.units[SEQUENCE_RUN])
+		at = row_compare(expected, count, &paths, &repeats, at);
+		if (at != row->end.units[SEQUENCE_BLOCK])
 			exit(3);
 	}
-	if (at != stream->runs.count)
+	if (at != count)
 		exit(3);
 	printf("rebuild %.1f\n", (double)at / (cpu_seconds() - begin) / 1e6);
 }
@@ -332,22 +355,33 @@ static void kept_compare(const struct stream *stream, const struct kept *kept)
 static void rebuild(const struct stream *stream)
 {
 	struct kept kept = {};
-	struct flow_space_options options = { .row = row_keep,
+	struct flow_space_options options = { .blocks = segment_blocks,
+					      .row = row_keep,
 					      .definitions = definitions_keep,
 					      .cycle = cycle_ignore,
 					      .context = &kept };
+	ARRAY(uint32_t) expected = {};
 	struct flow_space *space;
 	struct flow *flow;
 
+	asked = stream;
 	if (flow_space_create(&options, &space))
 		exit(1);
 	flow = flow_create(space, NULL);
-	for (size_t at = 0; at < stream->runs.count; at += CHUNK)
-		flow_push(flow, &stream->runs.items[at],
-			  stream->runs.count - at < CHUNK ? stream->runs.count - at : CHUNK);
+	for (size_t at = 0; at < stream->segments.count; at += CHUNK)
+		flow_push(flow, &stream->segments.items[at],
+			  stream->segments.count - at < CHUNK ? stream->segments.count - at
+							      : CHUNK);
 	if (flow_finish(flow))
 		exit(1);
-	kept_compare(stream, &kept);
+	array_each(&stream->segments, segment) {
+		const uint32_t *blocks = NULL;
+		size_t count = segment_blocks(NULL, *segment, &blocks);
+
+		for (size_t i = 0; i < count; i++)
+			*array_push(&expected) = blocks[i];
+	}
+	kept_compare(expected.items, expected.count, &kept);
 }
 
 static void speed(const struct stream *stream)
@@ -367,35 +401,11 @@ static void speed(const struct stream *stream)
 			begin = cpu_seconds();
 			best_rows = begin - middle < best_rows ? begin - middle : best_rows;
 		}
-		printf("speed %u %.1f\n", levels, (double)stream->runs.count / best / 1e6);
+		printf("speed %u %.1f\n", levels, (double)stream->segments.count / best / 1e6);
 		if (levels > 1)
 			printf("rows %u %.1f\n", levels,
-			       (double)stream->runs.count / best_rows / 1e6);
+			       (double)stream->segments.count / best_rows / 1e6);
 	}
-}
-
-/* What all runs stand for, as trace/paths.c writes it. */
-static size_t run_tables_size(const struct stream *stream)
-{
-	ARRAY(struct run_blocks) runs = {};
-	struct coder coder;
-	size_t size = 0;
-
-	for (size_t i = 1; i < stream->blocks.count; i++) {
-		const struct pieces *blocks = &stream->blocks.items[i];
-
-		*array_push(&runs) =
-			(struct run_blocks){ stream->pieces.items + blocks->first, blocks->count };
-	}
-	coder_init(&coder, RUNS_EXPECTED);
-	for (size_t at = 0; at < runs.count; at += CHUNK) {
-		runs_encode(&coder, runs.items + at,
-			    runs.count - at < CHUNK ? runs.count - at : CHUNK);
-		size += coder.out.count;
-	}
-	coder_deinit(&coder);
-	array_deinit(&runs);
-	return size;
 }
 
 static void size(const struct stream *stream)
@@ -403,11 +413,12 @@ static void size(const struct stream *stream)
 	struct sizes sizes = flows_run(stream, 4);
 	uint64_t blocks = 0;
 
-	array_each(&stream->runs, run)
-		blocks += *run < stream->blocks.count ? stream->blocks.items[*run].count : 1;
-	printf("size %zu %lu %lu %lu %lu %zu %zu %zu %zu %zu\n", stream->runs.count, blocks,
+	array_each(&stream->segments, segment)
+		blocks += *segment < stream->blocks.count ? stream->blocks.items[*segment].count
+							  : 1;
+	printf("size %zu %lu %lu %lu %lu %zu %zu %zu %zu\n", stream->segments.count, blocks,
 	       sizes.paths, sizes.cycles, sizes.repeats, sizes.rows, sizes.definitions,
-	       run_tables_size(stream), sizes.packed, sizes.memory);
+	       sizes.packed, sizes.memory);
 }
 
 /* The cycles of the first levels, as a sequence of lookups. */
@@ -447,22 +458,21 @@ static void lookups_make(const struct stream *stream, unsigned depth, struct loo
 	ret->layer->sink = lookups_add;
 	ret->layer->sink_context = ret;
 	array_each(&stream->spans, span)
-		layer_push(layer, &stream->runs.items[span->first], span->count);
+		layer_push(layer, &stream->segments.items[span->first], span->count);
 	layer_finish(layer);
 	layer_destroy(layer);
 	layer_space_destroy(space);
 }
 
-static uint32_t table_run(const struct lookups *lookups, enum cycles_kind kind, uint32_t buckets)
+static uint32_t table_run(const struct lookups *lookups, const char *name,
+			  struct cycles_options options)
 {
-	struct cycles_options options = { .kind = kind,
-					  .buckets = buckets,
-					  .memory = (size_t)8 << 30 };
 	struct cycles cycles;
 	const uint32_t *symbols = lookups->symbols.items;
 	double begin;
 	uint32_t distinct;
 
+	options.memory = (size_t)8 << 30;
 	if (cycles_init(&cycles, &options))
 		exit(1);
 	begin = cpu_seconds();
@@ -470,7 +480,7 @@ static uint32_t table_run(const struct lookups *lookups, enum cycles_kind kind, 
 		cycles_count(&cycles, cycles_intern(&cycles, symbols, *length, false), 1, 1);
 		symbols += *length;
 	}
-	printf("table %s %u %.1f %.2f\n", cycles_kind_text(kind), buckets,
+	printf("table %s %u %.1f %.2f\n", name, options.buckets,
 	       (cpu_seconds() - begin) * 1e9 / (double)lookups->lengths.count,
 	       (double)cycles.stats.probes / (double)cycles.stats.lookups);
 	distinct = cycles_last(&cycles);
@@ -485,10 +495,14 @@ static void tables(const struct stream *stream, unsigned depth)
 	uint32_t distinct;
 
 	lookups_make(stream, depth, &lookups);
-	distinct = table_run(&lookups, CYCLES_OPEN, 0);
-	for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++)
-		for (enum cycles_kind kind = CYCLES_OPEN + 1; kind < CYCLES_KIND_COUNT; kind++)
-			table_run(&lookups, kind, widths[i]);
+	distinct = table_run(&lookups, "open", (struct cycles_options){});
+	for (size_t i = 0; i < sizeof(widths) / sizeof(*widths); i++) {
+		struct cycles_options options = { .kind = CYCLES_BOUNDED, .buckets = widths[i] };
+
+		table_run(&lookups, "bounded", options);
+		options.period = (uint32_t)CYCLES_PERIOD_NEVER;
+		table_run(&lookups, "unsorted", options);
+	}
 	printf("cycles %zu %u\n", lookups.lengths.count, distinct);
 }
 
@@ -500,8 +514,8 @@ static void raw(const struct stream *stream, const char *path)
 		exit(1);
 	for (uint32_t thread = 0; thread < stream->threads; thread++)
 		array_each(&stream->spans, span)
-			if (span->thread == thread && fwrite(&stream->runs.items[span->first], 4,
-							     span->count, file) != span->count)
+			if (span->thread == thread && fwrite(&stream->segments.items[span->first],
+							     4, span->count, file) != span->count)
 				exit(1);
 	if (fclose(file))
 		exit(1);
@@ -509,13 +523,13 @@ static void raw(const struct stream *stream, const char *path)
 
 static void span_blocks_write(const struct stream *stream, const struct span *span, FILE *file)
 {
-	const uint32_t *runs = &stream->runs.items[span->first];
+	const uint32_t *segments = &stream->segments.items[span->first];
 
 	for (size_t i = 0; i < span->count; i++) {
 		struct pieces blocks = { 0, 0 };
 
-		if (runs[i] < stream->blocks.count)
-			blocks = stream->blocks.items[runs[i]];
+		if (segments[i] < stream->blocks.count)
+			blocks = stream->blocks.items[segments[i]];
 		if (blocks.count && fwrite(&stream->pieces.items[blocks.first], 4, blocks.count,
 					   file) != blocks.count)
 			exit(1);

@@ -2,13 +2,16 @@
 /*
  * Summaries of value streams against the truth, and against the clock.
  *
- *	hotlists accuracy LENGTH TRIALS		lines "stream summary top-error top-bias four-error recall held"
- *	hotlists merge LENGTH TRIALS PARTS	lines "stream summary top-error top-bias std-error held"
- *	hotlists speed LENGTH REPEATS		lines "stream kind one-list many-lists four-words large", in ns, and
- *						"memory kind one full stored-one stored-full", in bytes
+ *	hotlists accuracy LENGTH TRIALS
+ *		lines "stream summary top-error top-bias four-error recall held"
+ *	hotlists merge LENGTH TRIALS PARTS
+ *		lines "stream summary top-error top-bias std-error held"
+ *	hotlists speed LENGTH REPEATS
+ *		lines "stream kind one-list many-lists four-words large", in ns, and
+ *		"memory kind one full stored-one stored-full", in bytes
  *
- * Errors are in points of share. Beside the product's hotlists there are summaries that others use, of the same number
- * of entries, with nothing but values and counts.
+ * Errors are in points of share. Beside the product's hotlists there are summaries that others use,
+ * of the same number of entries, with nothing but values and counts.
  */
 #include <err.h>
 #include <math.h>
@@ -19,7 +22,7 @@
 
 #include "base/array.h"
 #include "base/map.h"
-#include "profile/hotlist.h"
+#include "values/hotlist.h"
 
 enum { SIZE = HOTLIST_SIZE, TOP = 8, FOUR = 4, LISTS = 10000 };
 
@@ -27,75 +30,78 @@ enum { SIZE = HOTLIST_SIZE, TOP = 8, FOUR = 4, LISTS = 10000 };
 
 struct stream {
 	const char *name;
-	uint64_t (*next)(struct coin *coin, size_t at, size_t length);
+	uint64_t (*next)(struct rng *rng, size_t at, size_t length);
 };
 
-/* A rank from 0 on, with probability in proportion to (rank + 1)^-exponent, by rejection from the integral. */
-static uint64_t zipf(struct coin *coin, double exponent, double values)
+/*
+ * A rank from 0 on, with probability in proportion to (rank + 1)^-exponent, by rejection from the
+ * integral.
+ */
+static uint64_t zipf(struct rng *rng, double exponent, double values)
 {
 	double power = 1 - exponent, top = (pow(values + 0.5, power) - pow(0.5, power));
 
 	for (;;) {
-		double at = pow(pow(0.5, power) + coin_uniform(coin) * top, 1 / power);
+		double at = pow(pow(0.5, power) + rng_uniform(rng) * top, 1 / power);
 		double rank = floor(at + 0.5);
 
 		if (rank >= 1 && rank <= values &&
-		    coin_uniform(coin) * pow(at, -exponent) * pow(2, exponent) <=
+		    rng_uniform(rng) * pow(at, -exponent) * pow(2, exponent) <=
 			    pow(rank, -exponent))
 			return (uint64_t)rank - 1;
 	}
 }
 
-static uint64_t fresh(struct coin *coin)
+static uint64_t fresh(struct rng *rng)
 {
-	return coin_next(coin) | UINT64_C(1) << 63;
+	return rng_next(rng) | UINT64_C(1) << 63;
 }
 
-static uint64_t zipf_flat(struct coin *coin, size_t at, size_t length)
+static uint64_t zipf_flat(struct rng *rng, size_t at, size_t length)
 {
-	return zipf(coin, 0.8, 1000);
+	return zipf(rng, 0.8, 1000);
 }
 
-static uint64_t zipf_steep(struct coin *coin, size_t at, size_t length)
+static uint64_t zipf_steep(struct rng *rng, size_t at, size_t length)
 {
-	return zipf(coin, 1.3, 1000);
+	return zipf(rng, 1.3, 1000);
 }
 
 /* A few frequent values among values that never come again. */
-static uint64_t noise(struct coin *coin, size_t at, size_t length)
+static uint64_t noise(struct rng *rng, size_t at, size_t length)
 {
-	double draw = coin_uniform(coin);
+	double draw = rng_uniform(rng);
 
-	return draw < 0.40 ? 1 : draw < 0.55 ? 2 : draw < 0.62 ? 3 : draw < 0.65 ? 4 : fresh(coin);
+	return draw < 0.40 ? 1 : draw < 0.55 ? 2 : draw < 0.62 ? 3 : draw < 0.65 ? 4 : fresh(rng);
 }
 
 /* Two values in turn, after a start with others. */
-static uint64_t alternating(struct coin *coin, size_t at, size_t length)
+static uint64_t alternating(struct rng *rng, size_t at, size_t length)
 {
-	return at < length / 10 ? 100 + coin_next(coin) % 20 : at % 2;
+	return at < length / 10 ? 100 + rng_next(rng) % 20 : at % 2;
 }
 
 /* What was the third most frequent value becomes the second, then the first, then is gone. */
-static uint64_t drifting(struct coin *coin, size_t at, size_t length)
+static uint64_t drifting(struct rng *rng, size_t at, size_t length)
 {
-	return zipf(coin, 1.3, 1000) + at * 40 / length;
+	return zipf(rng, 1.3, 1000) + at * 40 / length;
 }
 
 /* Four phases without a common value. */
-static uint64_t phases(struct coin *coin, size_t at, size_t length)
+static uint64_t phases(struct rng *rng, size_t at, size_t length)
 {
 	uint64_t phase = at * 4 / length;
 
-	return phase << 32 | (coin_next(coin) & 1 ? 0 : 1 + zipf(coin, 1.1, 500));
+	return phase << 32 | (rng_next(rng) & 1 ? 0 : 1 + zipf(rng, 1.1, 500));
 }
 
 /* Every value once. */
-static uint64_t distinct(struct coin *coin, size_t at, size_t length)
+static uint64_t distinct(struct rng *rng, size_t at, size_t length)
 {
-	return fresh(coin);
+	return fresh(rng);
 }
 
-static uint64_t constant(struct coin *coin, size_t at, size_t length)
+static uint64_t constant(struct rng *rng, size_t at, size_t length)
 {
 	return 7;
 }
@@ -118,7 +124,7 @@ struct rival {
 	uint64_t values[SIZE];
 	uint64_t counts[SIZE];
 	size_t used;
-	struct coin coin;
+	struct rng rng;
 };
 
 static size_t rival_smallest(const struct rival *rival)
@@ -170,7 +176,7 @@ static void decay(struct rival *rival, uint64_t value)
 {
 	size_t least = rival_smallest(rival);
 
-	if (!coin_flip(&rival->coin, pow(1.08, -(double)rival->counts[least])))
+	if (!rng_trial(&rival->rng, pow(1.08, -(double)rival->counts[least])))
 		return;
 	if (!--rival->counts[least])
 		rival_set(rival, least, value, 1);
@@ -237,7 +243,7 @@ static void state_init(struct state *state, const struct summary *summary, uint6
 	struct hotlist_config config = { .kind = summary->kind, .seed = seed };
 
 	*state = (struct state){};
-	coin_init(&state->rival.coin, seed);
+	rng_init(&state->rival.rng, seed);
 	if (hotlist_init(&state->list, &config))
 		errx(1, "no hotlist");
 }
@@ -336,24 +342,24 @@ static void score_add(struct score *score, const struct state *state, const stru
 	}
 }
 
-static void stream_fill(const struct stream *stream, struct coin *coin, uint64_t *values,
+static void stream_fill(const struct stream *stream, struct rng *rng, uint64_t *values,
 			size_t length)
 {
 	for (size_t i = 0; i < length; i++)
-		values[i] = stream->next(coin, i, length);
+		values[i] = stream->next(rng, i, length);
 }
 
 static void accuracy_measure(const struct stream *stream, size_t length, unsigned trials,
 			     uint64_t *values)
 {
 	struct score scores[COUNT(summaries)] = {};
-	struct coin coin;
+	struct rng rng;
 
-	coin_init(&coin, 1);
+	rng_init(&rng, 1);
 	for (unsigned trial = 0; trial < trials; trial++) {
 		struct truth truth;
 
-		stream_fill(stream, &coin, values, length);
+		stream_fill(stream, &rng, values, length);
 		truth_find(values, length, &truth);
 		for (size_t s = 0; s < COUNT(summaries); s++) {
 			struct state state;
@@ -399,13 +405,13 @@ static void merge_measure(const struct stream *stream, size_t length, unsigned t
 			  unsigned parts, uint64_t *values)
 {
 	struct score scores[COUNT(summaries)] = {};
-	struct coin coin;
+	struct rng rng;
 
-	coin_init(&coin, 2);
+	rng_init(&rng, 2);
 	for (unsigned trial = 0; trial < trials; trial++) {
 		struct truth truth;
 
-		stream_fill(stream, &coin, values, length);
+		stream_fill(stream, &rng, values, length);
 		truth_find(values, length, &truth);
 		for (size_t s = 0; s < COUNT(summaries); s++) {
 			struct state state;
@@ -504,11 +510,11 @@ static void memory_measure(enum hotlist_kind kind)
 
 static void speed_measure(size_t length, unsigned repeats, uint64_t *values)
 {
-	struct coin coin;
+	struct rng rng;
 
-	coin_init(&coin, 3);
+	rng_init(&rng, 3);
 	for (size_t s = 0; s < COUNT(speed_streams); s++) {
-		stream_fill(&speed_streams[s], &coin, values, length);
+		stream_fill(&speed_streams[s], &rng, values, length);
 		for (enum hotlist_kind kind = 0; kind < HOTLIST_KIND_COUNT; kind++)
 			speed_kind(speed_streams[s].name, kind, values, length, repeats);
 	}

@@ -3,12 +3,13 @@
  * CPU time of a known shape, until killed or for a number of seconds of CPU time per process.
  *
  *	load spin COUNT [SECONDS]	COUNT processes that each use a whole core
- *	load swarm COUNT [SECONDS]	COUNT processes that wake every 20 ms and together use about one core
- *	load paths COUNT [SECONDS]	two processes, each walking COUNT distinct call paths in a shuffled order, each for
- *					about 50 microseconds
+ *	load swarm COUNT [SECONDS]	COUNT processes that wake every 20 ms and together use
+ *					about one core
+ *	load paths COUNT [SECONDS]	two processes, each walking COUNT distinct call paths in
+ *					a shuffled order, each for about 50 microseconds
  *
- * Of a path's number each bit, from the lowest, says which of two functions is called next, so that two paths have
- * different return addresses from the first differing bit on.
+ * Of a path's number each bit, from the lowest, says which of two functions is called next, so that
+ * two paths have different return addresses from the first differing bit on.
  */
 #include <err.h>
 #include <signal.h>

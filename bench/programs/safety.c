@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Does what is hard on somebody who looks at a process from outside, and prints a checksum that is always the same.
+ * Does what is hard on somebody who looks at a process from outside, and prints a checksum that is
+ * always the same.
  *
  *	safety MODE ROUNDS
  */

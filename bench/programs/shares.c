@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Work in seven functions whose shares of the run time differ by design and stay the same from run to run: each turn
- * of the loop calls all of them, for a few hundred microseconds, in a shuffled order so that no sampling interval can
- * stay in step with it.
+ * Work in seven functions whose shares of the run time differ by design and stay the same from run
+ * to run: each turn of the loop calls all of them, for a few hundred microseconds, in a shuffled
+ * order so that no sampling interval can stay in step with it.
  *
  *	shares TURNS
  */

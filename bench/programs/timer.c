@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Runs a command and writes how long it took, from inside a recording, so that what a recorder does before and after
- * the command does not count.
+ * Runs a command and writes how long it took, from inside a recording, so that what a recorder does
+ * before and after the command does not count.
  *
  *	timer FILE COMMAND [ARGUMENT...]
  *
- * FILE gets "wall user system clock status", times in nanoseconds: elapsed time from before the fork to the end of the
- * command, CPU time of the command and its waited-for children as getrusage() has it, the kernel's cpu-clock over all
- * of them and all their threads (0 where it cannot be counted, or without TIMER_CLOCK in the environment), and the
- * command's exit status.
+ * FILE gets "wall user system clock status", times in nanoseconds: elapsed time from before the
+ * fork to the end of the command, CPU time of the command and its waited-for children as
+ * getrusage() has it, the kernel's cpu-clock over all of them and all their threads (0 where it
+ * cannot be counted, or without TIMER_CLOCK in the environment), and the command's exit status.
  */
 #include <err.h>
 #include <inttypes.h>

@@ -6,8 +6,10 @@
 
 #include "analyse/forest.h"
 #include "analyse/instruction.h"
+#include "analyse/meta.h"
 #include "analyse/names.h"
 #include "analyse/sites.h"
+#include "base/map.h"
 #include "base/mem.h"
 
 static bool is_called(const struct profile_symbol *symbol, const char *name)
@@ -31,7 +33,56 @@ static int match_order(const void *left, const void *right)
 	return (a->symbol > b->symbol) - (a->symbol < b->symbol);
 }
 
-uint64_t *annotate_samples(const struct profile *profile, const struct filter *filter)
+/* Where the tool only marks, nobody counted. */
+bool annotate_is_executed(const struct profile *profile)
+{
+	return !profile_holds(profile, DOMAIN_SAMPLES) && profile_holds(profile, DOMAIN_EXECUTED) &&
+	       !meta_only_marks(profile);
+}
+
+bool annotate_is_marked(const struct profile *profile)
+{
+	return !profile_holds(profile, DOMAIN_SAMPLES) &&
+	       !profile_holds(profile, DOMAIN_EXECUTED) && profile_holds(profile, DOMAIN_MARKS);
+}
+
+/* By block: how often it was executed by the threads that are selected. */
+static uint64_t *executions_count(const struct profile *profile, const struct filter *filter)
+{
+	uint64_t *counts = mem_zalloc((profile->block_count + 1) * sizeof(*counts));
+
+	for (size_t i = 0; i < profile->execution_count; i++)
+		if (filter_thread(filter, profile, profile->executions[i].thread))
+			counts[profile->executions[i].block] += profile->executions[i].count;
+	return counts;
+}
+
+static uint64_t *executed_by_symbol(const struct profile *profile, const struct filter *filter)
+{
+	AUTO(free_ptr) uint64_t *counts = executions_count(profile, filter);
+	uint64_t *sums = mem_zalloc((profile->symbol_count + 1) * sizeof(*sums));
+
+	for (uint32_t i = 1; i < profile->block_count; i++)
+		sums[location_function(profile, profile->blocks[i].location)] +=
+			counts[i] * profile->blocks[i].instructions;
+	return sums;
+}
+
+static uint64_t *marked_by_symbol(const struct profile *profile, const struct filter *filter)
+{
+	uint64_t *sums = mem_zalloc((profile->symbol_count + 1) * sizeof(*sums));
+
+	for (size_t i = 0; i < profile->mark_code_count; i++) {
+		const struct profile_mark_code *code = &profile->mark_codes[i];
+
+		if (filter_thread(filter, profile, code->thread))
+			sums[location_function(profile, code->location)] +=
+				code->count * code->instructions;
+	}
+	return sums;
+}
+
+static uint64_t *sampled_by_symbol(const struct profile *profile, const struct filter *filter)
 {
 	AUTO(forest_destroy_auto)
 	struct forest *forest = forest_create(profile, filter, FOREST_CODE_ROWS);
@@ -40,6 +91,14 @@ uint64_t *annotate_samples(const struct profile *profile, const struct filter *f
 	for (size_t i = 1; i < profile->stack_count; i++)
 		samples[location_function(profile, profile->stacks[i].location)] += forest->own[i];
 	return samples;
+}
+
+uint64_t *annotate_samples(const struct profile *profile, const struct filter *filter)
+{
+	if (annotate_is_marked(profile))
+		return marked_by_symbol(profile, filter);
+	return annotate_is_executed(profile) ? executed_by_symbol(profile, filter)
+					     : sampled_by_symbol(profile, filter);
 }
 
 void annotate_find(const struct profile *profile, const struct filter *filter, const char *name,
@@ -94,17 +153,44 @@ enum {
 static const struct column annotate_columns[] = {
 	[A_SELF] = { "self", "Self", COLUMN_COUNT },
 	[A_SHARE] = { "share", "Self%", COLUMN_SHARE },
+	[A_PART] = { "part", "Part", COLUMN_SHARE, .spare = 2 },
+	[A_ADDRESS] = { "address", "Address", COLUMN_ADDRESS },
+	[A_TEXT] = { "text", "Instruction", COLUMN_TEXT, .elastic = true, .spills = true },
+	[A_FILE] = { "file", "", COLUMN_TEXT, COLUMN_DATA },
+	[A_LINE] = { "line", "", COLUMN_INTEGER, COLUMN_DATA },
+	[A_TOTAL] = { "total", "Received", COLUMN_COUNT, .spare = 1 },
+	[A_DISTINCT] = { "distinct", "v#", COLUMN_COUNT, .spare = 3 },
+	[A_VALUES] = { "values", "Value profile", COLUMN_VALUES, .elastic = true },
+	[A_ITEM] = { "item", "", COLUMN_TEXT, COLUMN_DATA },
+	[A_REGISTER] = { "register", "", COLUMN_TEXT, COLUMN_DATA },
+	[A_RUNS] = { "runs", "", COLUMN_COUNT, COLUMN_DATA },
+};
+
+static const struct column executed_columns[] = {
+	[A_SELF] = { "executed", "Executed", COLUMN_COUNT },
+	[A_SHARE] = { "share", "Share", COLUMN_SHARE },
 	[A_PART] = { "part", "Part", COLUMN_SHARE },
 	[A_ADDRESS] = { "address", "Address", COLUMN_ADDRESS },
 	[A_TEXT] = { "text", "Instruction", COLUMN_TEXT, .elastic = true, .spills = true },
 	[A_FILE] = { "file", "", COLUMN_TEXT, COLUMN_DATA },
 	[A_LINE] = { "line", "", COLUMN_INTEGER, COLUMN_DATA },
-	[A_TOTAL] = { "total", "Received", COLUMN_COUNT },
-	[A_DISTINCT] = { "distinct", "v#", COLUMN_COUNT },
-	[A_VALUES] = { "values", "Value profile", COLUMN_VALUES, .elastic = true },
-	[A_ITEM] = { "item", "", COLUMN_TEXT, COLUMN_DATA },
-	[A_REGISTER] = { "register", "", COLUMN_TEXT, COLUMN_DATA },
-	[A_RUNS] = { "runs", "", COLUMN_COUNT, COLUMN_DATA },
+};
+
+/* The same. A table that has these tells of marked code only: it has a heading, and blanks. */
+static const struct column marked_columns[] = {
+	[A_SELF] = { "executed", "Executed", COLUMN_COUNT },
+	[A_SHARE] = { "share", "Share", COLUMN_SHARE },
+	[A_PART] = { "part", "Part", COLUMN_SHARE },
+	[A_ADDRESS] = { "address", "Address", COLUMN_ADDRESS },
+	[A_TEXT] = { "text", "Instruction", COLUMN_TEXT, .elastic = true, .spills = true },
+	[A_FILE] = { "file", "", COLUMN_TEXT, COLUMN_DATA },
+	[A_LINE] = { "line", "", COLUMN_INTEGER, COLUMN_DATA },
+};
+
+/* Where the executions of a block begin or end to count. */
+struct edge {
+	uint64_t address;
+	uint64_t change; /* added, modulo 2^64 */
 };
 
 /* A sampled address of the function. */
@@ -123,6 +209,9 @@ struct annotation {
 	size_t hit_count;
 	size_t next_hit;
 	uint64_t whole; /* samples in the function */
+	ARRAY(struct edge) edges; /* of executed code, by address */
+	size_t next_edge;
+	uint64_t running; /* executions of the instruction in hand */
 	struct disassembler disassembler;
 	struct sites sites; /* if values are wanted */
 	ARRAY(struct site) values; /* of the function, by address, the best first */
@@ -153,6 +242,105 @@ static void hits_collect(struct annotation *annotation)
 		annotation->whole += counts[i];
 	}
 	qsort(annotation->hits, annotation->hit_count, sizeof(*annotation->hits), hit_order);
+}
+
+static int edge_order(const void *left, const void *right)
+{
+	const struct edge *a = left, *b = right;
+
+	return (a->address > b->address) - (a->address < b->address);
+}
+
+/* Each instruction from the location on was executed so often, if that is in the function. */
+static void edges_add(struct annotation *annotation, uint32_t location, uint32_t length,
+		      uint64_t count)
+{
+	const struct profile *profile = annotation->profile;
+	const struct profile_symbol *symbol = &profile->symbols[annotation->request->symbol];
+	const struct profile_location *first = &profile->locations[location];
+	uint64_t begin = symbol->address, end = begin + annotation->request->size;
+
+	if (!count || first->module != symbol->module || first->address >= end ||
+	    first->address + length <= begin)
+		return;
+	*array_push(&annotation->edges) = (struct edge){ first->address, count };
+	*array_push(&annotation->edges) = (struct edge){ first->address + length, -count };
+}
+
+static void edges_sort(struct annotation *annotation)
+{
+	if (annotation->edges.count)
+		qsort(annotation->edges.items, annotation->edges.count,
+		      sizeof(*annotation->edges.items), edge_order);
+}
+
+/* Each instruction of a block is executed as often as the block; blocks may overlap. */
+static void blocks_collect(struct annotation *annotation)
+{
+	const struct profile *profile = annotation->profile;
+	AUTO(free_ptr) uint64_t *counts = executions_count(profile, annotation->request->filter);
+
+	for (uint32_t i = 1; i < profile->block_count; i++)
+		edges_add(annotation, profile->blocks[i].location, profile->blocks[i].length,
+			  counts[i]);
+	edges_sort(annotation);
+}
+
+static void marked_collect(struct annotation *annotation)
+{
+	const struct profile *profile = annotation->profile;
+
+	for (size_t i = 0; i < profile->mark_code_count; i++) {
+		const struct profile_mark_code *code = &profile->mark_codes[i];
+
+		if (filter_thread(annotation->request->filter, profile, code->thread))
+			edges_add(annotation, code->location, code->length, code->count);
+	}
+	edges_sort(annotation);
+}
+
+/* Whether a mark has a place there: an instruction belongs to it by its first byte. */
+static bool is_marked_at(const struct annotation *annotation, uint64_t address)
+{
+	const struct profile *profile = annotation->profile;
+	const struct profile_symbol *symbol = &profile->symbols[annotation->request->symbol];
+	const char *module = profile->modules[symbol->module].path;
+
+	for (size_t i = 0; i < profile->mark_place_count; i++) {
+		const struct profile_mark_place *place = &profile->mark_places[i];
+
+		if (address - place->address < place->size &&
+		    profile->marks[place->mark].kind != MARK_DATA && module &&
+		    !strcmp(place->module, module))
+			return true;
+	}
+	return false;
+}
+
+static uint64_t executed_at(struct annotation *annotation, uint64_t address)
+{
+	for (; annotation->next_edge < annotation->edges.count &&
+	       annotation->edges.items[annotation->next_edge].address <= address;
+	     annotation->next_edge++)
+		annotation->running += annotation->edges.items[annotation->next_edge].change;
+	return annotation->running;
+}
+
+/* Shares of the function, once all of it is counted. */
+static void executed_shares_set(struct table *table)
+{
+	uint64_t whole = 0;
+
+	for (size_t i = 0; i < table->row_count; i++)
+		whole += table_row(table, i)[A_SELF].number;
+	for (size_t i = 0; i < table->row_count; i++) {
+		struct cell *row = table_row(table, i);
+
+		if (!row[A_SELF].set)
+			continue;
+		row[A_SHARE] = cell_real(share_of(row[A_SELF].number, table->totals.seen));
+		row[A_PART] = cell_real(share_of(row[A_SELF].number, whole));
+	}
 }
 
 static void place_fill(struct cell *row, const char *file, uint32_t line)
@@ -194,7 +382,7 @@ static void values_collect(struct annotation *annotation)
 	while (sites_next(sites, SITE_ALL, &site)) {
 		const struct site_item *item = &sites->items[site.item];
 
-		if (wish->items.count || !item->known || item->class == CAPTURE_INSTRUCTION)
+		if (wish->items.count || !item->known || item->class == SELECTION_INSTRUCTION)
 			*array_push(&annotation->values) = site;
 		else
 			site_deinit(&site);
@@ -226,7 +414,10 @@ static void value_fill(struct annotation *annotation, struct cell *row, const st
 	row[A_VALUES] = site_cell(sites, site, instruction, label);
 }
 
-/* Besides the best: what the user asks for, and of a comparison with memory the other side. */
+/*
+ * Whether an item is shown in addition to the best one: the user names it, or it is the other side
+ * of a comparison with memory.
+ */
 static bool site_is_wanted(const struct annotation *annotation, const struct site *site,
 			   const struct instruction *instruction)
 {
@@ -235,8 +426,8 @@ static bool site_is_wanted(const struct annotation *annotation, const struct sit
 	if (annotation->request->values->items.count)
 		return true;
 	return instruction && instruction_compares_memory(instruction) && item->known &&
-	       item->capture.needs & CAPTURE_BIT(CAPTURE_LOADED) &&
-	       !instruction_is_memory(instruction, CAPTURE_RESULT);
+	       item->selection.needs & SELECTION_BIT(SELECTION_LOADED) &&
+	       !instruction_is_memory(instruction, SELECTION_RESULT);
 }
 
 /* The values of an instruction: the best in its row, which is the last; others after it. */
@@ -261,15 +452,40 @@ static void values_add(struct annotation *annotation, uint64_t address, uint64_t
 	}
 }
 
+static void executed_row_fill(struct annotation *annotation, uint64_t address, const char *text)
+{
+	const struct annotate_request *request = annotation->request;
+	struct cell *row = table_row_add(annotation->table);
+	const char *file = NULL;
+	uint32_t line = 0;
+	uint64_t executed;
+
+	if (request->line && !request->line(request->line_ctx, address, &file, &line))
+		file = NULL;
+	executed = executed_at(annotation, address);
+	if (annotation->table->columns != marked_columns || executed ||
+	    is_marked_at(annotation, address))
+		row[A_SELF] = cell_number(executed);
+	row[A_ADDRESS] = cell_number(address);
+	row[A_TEXT] = cell_text(text);
+	place_fill(row, file, line);
+}
+
 static void row_fill(struct annotation *annotation, uint64_t address, uint64_t end,
 		     const char *text)
 {
 	const struct profile *profile = annotation->profile;
 	const struct annotate_request *request = annotation->request;
-	struct cell *row = table_row_add(annotation->table);
+	struct cell *row;
 	const char *file = NULL;
 	uint32_t line = 0;
 	uint64_t self = 0;
+
+	if (annotation->table->columns != annotate_columns) {
+		executed_row_fill(annotation, address, text);
+		return;
+	}
+	row = table_row_add(annotation->table);
 
 	if (request->line && !request->line(request->line_ctx, address, &file, &line))
 		file = NULL;
@@ -293,7 +509,10 @@ static void row_fill(struct annotation *annotation, uint64_t address, uint64_t e
 	place_fill(row, file, line);
 }
 
-/* Samples before the first or after the last stored byte, so that the rows still add up to the function. */
+/*
+ * Samples before the first or after the last stored byte, so that the rows still add up to the
+ * function.
+ */
 static void outside_add(struct annotation *annotation, uint64_t end)
 {
 	const struct hit *hits = annotation->hits;
@@ -330,7 +549,8 @@ static void rows_add(struct annotation *annotation)
 	outside_add(annotation, UINT64_MAX);
 }
 
-struct table *annotate(const struct profile *profile, const struct annotate_request *request)
+static struct table *sampled_annotate(const struct profile *profile,
+				      const struct annotate_request *request)
 {
 	struct annotation annotation = { .profile = profile, .request = request };
 
@@ -353,10 +573,90 @@ struct table *annotate(const struct profile *profile, const struct annotate_requ
 	return annotation.table;
 }
 
-/* The row of the instruction's samples; rows of further values come after it. */
+static struct table *executed_annotate(const struct profile *profile,
+				       const struct annotate_request *request)
+{
+	struct annotation annotation = { .profile = profile, .request = request };
+
+	annotation.table = table_create("annotate", executed_columns, A_COLUMNS);
+	executed_totals_set(annotation.table, profile, request->filter);
+	blocks_collect(&annotation);
+	disassembler_init(&annotation.disassembler, profile, &request->names, request->att);
+	rows_add(&annotation);
+	executed_shares_set(annotation.table);
+	disassembler_deinit(&annotation.disassembler);
+	array_deinit(&annotation.edges);
+	return annotation.table;
+}
+
+/* Of instructions. What was lost are segments: they are taken to be as long as the others. */
+static void marked_totals_set(struct table *table, const struct profile *profile,
+			      const struct filter *filter)
+{
+	const struct profile_recording *recording = profile_recording(profile, RECORDING_MARKS);
+	struct profile_named_count *losses =
+		table_alloc(table, (recording->loss_count + 1) * sizeof(*losses));
+	struct totals *totals = &table->totals;
+	double each;
+
+	*totals = (struct totals){ .losses = losses, .loss_count = recording->loss_count };
+	for (size_t i = 0; i < profile->mark_code_count; i++) {
+		const struct profile_mark_code *code = &profile->mark_codes[i];
+		uint64_t executed = code->count * code->instructions;
+
+		totals->kept += executed;
+		if (filter_thread(filter, profile, code->thread))
+			totals->selected += executed;
+	}
+	each = recording->kept ? (double)totals->kept / (double)recording->kept : 1;
+	totals->seen = totals->kept;
+	for (size_t i = 0; i < recording->loss_count; i++) {
+		losses[i] = recording->losses[i];
+		losses[i].count = (uint64_t)((double)losses[i].count * each);
+		totals->seen += losses[i].count;
+	}
+}
+
+/* Kinds of instructions have no places. */
+static const char *marked_heading(const struct profile *profile)
+{
+	for (size_t i = 1; i < profile->mark_count; i++)
+		if (profile->marks[i].kind == MARK_INSTRUCTIONS)
+			return "Counts of marked code only: an instruction without a count has no "
+			       "mark, or was marked by its kind and never executed.";
+	return "Counts of marked code only: an instruction without a count has no mark.";
+}
+
+static struct table *marked_annotate(const struct profile *profile,
+				     const struct annotate_request *request)
+{
+	struct annotation annotation = { .profile = profile, .request = request };
+
+	annotation.table = table_create("annotate", marked_columns, A_COLUMNS);
+	annotation.table->heading = marked_heading(profile);
+	marked_totals_set(annotation.table, profile, request->filter);
+	marked_collect(&annotation);
+	disassembler_init(&annotation.disassembler, profile, &request->names, request->att);
+	rows_add(&annotation);
+	executed_shares_set(annotation.table);
+	disassembler_deinit(&annotation.disassembler);
+	array_deinit(&annotation.edges);
+	return annotation.table;
+}
+
+struct table *annotate(const struct profile *profile, const struct annotate_request *request)
+{
+	if (annotate_is_marked(profile))
+		return marked_annotate(profile, request);
+	if (annotate_is_executed(profile))
+		return executed_annotate(profile, request);
+	return sampled_annotate(profile, request);
+}
+
+/* The row of the instruction itself; rows of further values come after it. */
 static bool is_instruction(const struct cell *row)
 {
-	return row[A_SELF].set;
+	return row[A_TEXT].set;
 }
 
 struct weighted_row {
@@ -418,8 +718,8 @@ static bool same_line(const struct cell *a, const struct cell *b)
 }
 
 /* "; file.c:12  text": the last part of the path is enough beside the text. */
-static void source_row_add(struct table *table, const struct cell *from, annotate_source_fn source,
-			   void *ctx)
+static struct cell *source_row_add(struct table *table, const struct cell *from,
+				   annotate_source_fn source, void *ctx)
 {
 	const char *file = from[A_FILE].text, *slash = strrchr(file, '/');
 	uint32_t line = from[A_LINE].set ? (uint32_t)from[A_LINE].integer : 0;
@@ -429,13 +729,47 @@ static void source_row_add(struct table *table, const struct cell *from, annotat
 
 	row[A_TEXT] = cell_text(table_own(table, mem_printf("; %s%s%s", place, text ? "  " : "",
 							    text ? text : "")));
+	return row;
+}
+
+static uint64_t line_key(const struct cell *row)
+{
+	return hash64_pair(hash_bytes(row[A_FILE].text, strlen(row[A_FILE].text)),
+			   row[A_LINE].set ? (uint64_t)row[A_LINE].integer : 0);
+}
+
+/* By line_key(): executions of the line's most executed instruction. */
+static void lines_count(const struct table *table, struct map *ret)
+{
+	for (size_t i = 0; i < table->row_count; i++) {
+		const struct cell *row = table_row(table, i);
+		uint64_t *most;
+
+		if (!row[A_FILE].set || !row[A_SELF].set)
+			continue;
+		most = map_at(ret, line_key(row), NULL);
+		*most = row[A_SELF].number > *most ? row[A_SELF].number : *most;
+	}
+}
+
+static void line_count_fill(const struct map *counts, const struct cell *from, struct cell *row)
+{
+	const uint64_t *count = map_find(counts, line_key(from));
+
+	if (count)
+		row[A_SELF] = cell_number(*count);
 }
 
 struct table *annotate_interleave(const struct table *table, annotate_source_fn source, void *ctx)
 {
 	struct table *people = table_create(table->view, table->columns, table->column_count);
 	const struct cell *previous = NULL;
+	bool marked = table->columns == marked_columns;
+	AUTO(map_deinit) struct map counts = {};
 
+	if (marked)
+		lines_count(table, &counts);
+	people->heading = table->heading;
 	people->totals = table->totals;
 	people->runs = table->runs;
 	people->has_runs = table->has_runs;
@@ -447,7 +781,7 @@ struct table *annotate_interleave(const struct table *table, annotate_source_fn 
 		struct cell *row;
 
 		if (from[A_FILE].set && (!previous || !same_line(previous, from)))
-			source_row_add(people, from, source, ctx);
+			line_count_fill(&counts, from, source_row_add(people, from, source, ctx));
 		if (from[A_FILE].set)
 			previous = from;
 		row = table_row_add(people);
@@ -457,7 +791,7 @@ struct table *annotate_interleave(const struct table *table, annotate_source_fn 
 		else
 			row[A_TEXT] = cell_text(
 				table_own(people, mem_printf("    %s", from[A_TEXT].text)));
-		if (row[A_SELF].number == 0)
+		if (row[A_SELF].number == 0 && !marked)
 			row[A_SELF] = row[A_SHARE] = row[A_PART] = (struct cell){};
 	}
 	return people;

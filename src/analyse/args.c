@@ -2,11 +2,13 @@
 /*
  * Functions with the most common values of their arguments.
  *
- * Without debugging information nobody says how many arguments a function has: six registers are recorded, whatever
- * they hold. For people, only those are shown that the function's code reads before it writes them, or, where the code
- * is not at hand, all up to the last one that has a value with some share. Programs get all.
+ * Without debugging information nobody says how many arguments a function has: six registers are
+ * recorded, whatever they hold. For people, only those are shown that the function's code reads
+ * before it writes them, or, where the code is not at hand, all up to the last one that has a value
+ * with some share. Programs get all.
  *
- * The functions come by their own samples, and the call sites of one by how often it was entered from there.
+ * The functions come by the samples in their code, and the call sites of one by how often it was
+ * entered from there. Text says also which hot functions have no arguments, and why.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +19,20 @@
 #include "analyse/views.h"
 #include "base/mem.h"
 
-/* Functions entered less often are not shown to people: whatever came by once is always the most common. */
+/*
+ * Text leaves out functions that were entered less often: a value that was seen once is always the
+ * most common one.
+ */
 enum { ENTRIES_MIN = 4 };
 
-/* Of the most common value, surely: below it, a register that may or may not be an argument is taken for noise. */
+/*
+ * The share that the most common value must have with certainty. A register below it, of which it
+ * is not known whether it is an argument, is taken for noise.
+ */
 #define NOISE_SHARE 0.05
+
+/* Of the samples: a function with as many is missed if it is not there. */
+#define HOT_SHARE 0.01
 
 struct argument {
 	struct site site;
@@ -33,8 +44,9 @@ struct callee {
 	size_t first, count; /* of the arguments */
 	uint32_t location, caller;
 	uint32_t symbol; /* 0: unknown */
-	uint64_t self; /* samples */
+	uint64_t samples; /* in its code, whatever is inlined there */
 	uint64_t entries; /* the most values that an argument has */
+	const char *absent; /* why there are none; NULL: there are */
 	unsigned shown; /* arguments, as a mask */
 };
 
@@ -60,11 +72,12 @@ static int argument_order(const void *left, const void *right)
 static bool is_argument(const struct sites *sites, uint32_t item, unsigned *ret)
 {
 	struct site probe = { .item = item };
-	enum capture_source source;
+	enum selection_source source;
 
-	if (!site_source(sites, &probe, &source) || source < CAPTURE_ARG0 || source > CAPTURE_ARG5)
+	if (!site_source(sites, &probe, &source) || source < SELECTION_ARG0 ||
+	    source > SELECTION_ARG5)
 		return false;
-	*ret = source - CAPTURE_ARG0;
+	*ret = source - SELECTION_ARG0;
 	return true;
 }
 
@@ -107,13 +120,18 @@ static unsigned shown_choose(struct sites *sites, uint32_t symbol, const struct 
 	unsigned shown = 0;
 	int used;
 
-	for (unsigned i = 0; i < CAPTURE_ARGS; i++)
+	for (unsigned i = 0; i < SELECTION_ARGS; i++)
 		if (symbol && parameter_find(sites->profile, symbol, i))
 			shown |= 1u << i;
 	if (shown)
 		return shown;
 	used = code_cache_arguments(&sites->code, symbol);
 	return used >= 0 ? (unsigned)used : shown_by_share(items, count);
+}
+
+static bool is_hot(const struct sites *sites, uint64_t samples)
+{
+	return share_of(samples, sites->table->totals.seen) >= HOT_SHARE;
 }
 
 static void callee_add(struct arguments *arguments, const uint64_t *samples, size_t first,
@@ -130,20 +148,60 @@ static void callee_add(struct arguments *arguments, const uint64_t *samples, siz
 		.location = items->site.location,
 		.caller = items->site.caller,
 		.symbol = symbol,
-		.self = symbol ? samples[symbol] : 0,
+		.samples = symbol ? samples[symbol] : 0,
 		.shown = shown_choose(sites, symbol, items, count),
 	};
 	for (size_t i = 0; i < count; i++)
 		if (items[i].site.total > callee->entries)
 			callee->entries = items[i].site.total;
+	if (sites->request->people && !sites->request->by_caller && callee->entries < ENTRIES_MIN &&
+	    is_hot(sites, callee->samples))
+		callee->absent = "too few runs passed its entry";
+}
+
+/* By symbol: whether something of it was interpreted. */
+static bool *passed_find(const struct profile *profile)
+{
+	bool *passed = mem_zalloc(profile->symbol_count + 1);
+
+	for (size_t i = 0; i < profile->value_count; i++)
+		passed[location_function(profile, profile->values[i].location)] = true;
+	return passed;
+}
+
+/* Hot functions that no run has entered, for people. */
+static void absent_collect(struct arguments *arguments, const uint64_t *samples)
+{
+	const struct sites *sites = &arguments->sites;
+	const struct profile *profile = sites->profile;
+	AUTO(free_ptr) bool *passed = passed_find(profile);
+	AUTO(free_ptr) bool *entered = mem_zalloc(profile->symbol_count + 1);
+
+	array_each(&arguments->callees, callee)
+		entered[callee->symbol] = true;
+	for (uint32_t i = 1; i < profile->symbol_count; i++) {
+		const struct profile_symbol *symbol = &profile->symbols[i];
+
+		if (entered[i] || symbol->inlined || !symbol->address ||
+		    !is_hot(sites, samples[i]) ||
+		    profile->modules[symbol->module].kind == MODULE_MARK ||
+		    !filter_symbol(&sites->request->filter, profile, i))
+			continue;
+		*array_push(&arguments->callees) = (struct callee){
+			.symbol = i,
+			.samples = samples[i],
+			.absent = passed[i] ? "none: no run passed its entry"
+					    : "none: no run came here",
+		};
+	}
 }
 
 static int callee_order(const void *left, const void *right)
 {
 	const struct callee *a = left, *b = right;
 
-	if (a->self != b->self)
-		return a->self < b->self ? 1 : -1;
+	if (a->samples != b->samples)
+		return a->samples < b->samples ? 1 : -1;
 	if (a->location != b->location)
 		return a->location < b->location ? -1 : 1;
 	if (a->entries != b->entries)
@@ -153,6 +211,7 @@ static int callee_order(const void *left, const void *right)
 
 static void callees_collect(struct arguments *arguments, const uint64_t *samples)
 {
+	const struct view_request *request = arguments->sites.request;
 	size_t count = arguments->items.count;
 
 	for (size_t first = 0, end; first < count; first = end) {
@@ -162,13 +221,15 @@ static void callees_collect(struct arguments *arguments, const uint64_t *samples
 			;
 		callee_add(arguments, samples, first, end - first);
 	}
+	if (count && request->people && !request->by_caller)
+		absent_collect(arguments, samples);
 	if (arguments->callees.count)
 		qsort(arguments->callees.items, arguments->callees.count, sizeof(struct callee),
 		      callee_order);
 }
 
 enum {
-	G_SELF_SHOWN,
+	G_SAMPLES_SHOWN,
 	G_SHARE_SHOWN,
 	G_ENTRIES,
 	G_FUNCTION,
@@ -176,7 +237,7 @@ enum {
 	G_WHAT,
 	G_VALUES,
 	G_AT,
-	G_SELF = G_AT + PLACE_COLUMNS,
+	G_SAMPLES = G_AT + PLACE_COLUMNS,
 	G_SHARE,
 	G_ARGUMENT,
 	G_NAME,
@@ -190,15 +251,17 @@ enum {
 };
 
 static const struct column argument_columns[] = {
-	[G_SELF_SHOWN] = { "samples", "Self", COLUMN_COUNT, COLUMN_PEOPLE },
-	[G_SHARE_SHOWN] = { "percentage", "Self%", COLUMN_SHARE, COLUMN_PEOPLE },
-	[G_ENTRIES] = { "entries", "Entries", COLUMN_COUNT, COLUMN_PEOPLE },
-	[G_FUNCTION] = { "function", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true },
-	[G_FROM] = { "from", "Called from", COLUMN_TEXT, COLUMN_PEOPLE, true, true },
-	[G_WHAT] = { "what", "Argument", COLUMN_TEXT, COLUMN_PEOPLE, true },
-	[G_VALUES] = { "values", "Values", COLUMN_VALUES, .elastic = true },
+	[G_SAMPLES_SHOWN] = { "shown_samples", "Samples", COLUMN_COUNT, COLUMN_PEOPLE },
+	[G_SHARE_SHOWN] = { "percentage", "Share", COLUMN_SHARE, COLUMN_PEOPLE },
+	[G_ENTRIES] = { "entries", "Entries", COLUMN_COUNT, COLUMN_PEOPLE, .spare = 1 },
+	[G_FUNCTION] = { "function", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_NAME,
+			 .comfort = 18 },
+	[G_FROM] = { "from", "Called from", COLUMN_TEXT, COLUMN_PEOPLE, true, true,
+		     .cut = CUT_NAME },
+	[G_WHAT] = { "what", "Argument", COLUMN_TEXT, COLUMN_PEOPLE, true, .spills = true },
+	[G_VALUES] = { "values", "Values", COLUMN_VALUES, .elastic = true, .comfort = 22 },
 	[G_AT] = PLACE_COLUMN_LIST,
-	[G_SELF] = { "self", "", COLUMN_COUNT, COLUMN_DATA },
+	[G_SAMPLES] = { "samples", "", COLUMN_COUNT, COLUMN_DATA },
 	[G_SHARE] = { "share", "", COLUMN_SHARE, COLUMN_DATA },
 	[G_ARGUMENT] = { "argument", "", COLUMN_INTEGER, COLUMN_DATA },
 	[G_NAME] = { "name", "", COLUMN_TEXT, COLUMN_DATA },
@@ -221,7 +284,7 @@ static void heading_fill(struct table *table, struct cell *row, const struct pro
 		row[G_FROM] = cell_text(site_place_text(table, profile, callee->caller));
 	if (again)
 		return;
-	row[G_SELF_SHOWN] = row[G_SELF];
+	row[G_SAMPLES_SHOWN] = row[G_SAMPLES];
 	row[G_SHARE_SHOWN] = row[G_SHARE];
 	name = table_own(table, mem_printf("%.*s", (int)name_brief_length(name), name));
 	row[G_FUNCTION] = cell_text(view_titled_text(table, name, row[G_AT + PLACE_MODULE].text));
@@ -233,8 +296,8 @@ static struct cell *callee_row_add(struct table *table, const struct profile *pr
 	struct cell *row = table_row_add(table);
 
 	site_place_fill(&row[G_AT], profile, callee->location);
-	row[G_SELF] = cell_number(callee->self);
-	row[G_SHARE] = cell_real(share_of(callee->self, table->totals.seen));
+	row[G_SAMPLES] = cell_number(callee->samples);
+	row[G_SHARE] = cell_real(share_of(callee->samples, table->totals.seen));
 	if (callee->caller)
 		site_caller_fill(&row[G_CALLER], profile, callee->caller);
 	return row;
@@ -262,12 +325,30 @@ static void argument_fill(struct sites *sites, struct cell *row, const struct ca
 	}
 }
 
+static void absent_row_add(struct sites *sites, const struct callee *callee)
+{
+	const struct profile *profile = sites->profile;
+	struct cell *row = table_row_add(sites->table);
+
+	row[G_SAMPLES] = cell_number(callee->samples);
+	row[G_SHARE] = cell_real(share_of(callee->samples, sites->table->totals.seen));
+	row[G_AT + PLACE_SYMBOL] = cell_text(name_of_symbol(profile, callee->symbol));
+	row[G_AT + PLACE_MODULE] =
+		cell_text(name_of_module(profile, profile->symbols[callee->symbol].module));
+	heading_fill(sites->table, row, profile, callee, false);
+	row[G_WHAT] = cell_text(callee->absent);
+}
+
 /* Whether there was a row to add. again: the last row is of the same function. */
 static bool callee_rows_add(struct arguments *arguments, const struct callee *callee, bool again)
 {
 	struct sites *sites = &arguments->sites;
 	bool first = true;
 
+	if (callee->absent) {
+		absent_row_add(sites, callee);
+		return true;
+	}
 	for (size_t i = callee->first; i < callee->first + callee->count; i++) {
 		const struct argument *argument = &arguments->items.items[i];
 		bool twice = i > callee->first && argument[-1].number == argument->number;
@@ -284,12 +365,12 @@ static bool callee_rows_add(struct arguments *arguments, const struct callee *ca
 	return !first;
 }
 
-/* People have no use for what was hardly ever entered, and for functions that only pass on. */
+/* Whether text leaves the function out: it was hardly ever entered, or only passes calls on. */
 static bool callee_is_dull(const struct sites *sites, const struct callee *callee)
 {
 	if (!sites->request->people)
 		return false;
-	return callee->entries < ENTRIES_MIN ||
+	return (callee->entries < ENTRIES_MIN && !callee->absent) ||
 	       name_is_thunk(name_of_symbol(sites->profile, callee->symbol));
 }
 
@@ -300,7 +381,7 @@ static bool callee_is_wanted(const struct arguments *arguments, const struct cal
 	uint64_t seen = arguments->sites.table->totals.seen;
 
 	return (!request->limit || shown < request->limit) &&
-	       share_of(callee->self, seen) >= request->min_share &&
+	       share_of(callee->samples, seen) >= request->min_share &&
 	       !callee_is_dull(&arguments->sites, callee);
 }
 

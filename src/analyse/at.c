@@ -2,8 +2,9 @@
 /*
  * What a thread did at a point of its life: the n-th instruction, path or stratum.
  *
- * The rows of a thread say how far it had come at their ends: one search finds the row, and only that is decoded; for a stratum also the
- * rows in which it began. Shown are the repeated paths around the point and the blocks of the one that ran.
+ * The rows of a thread say how far it had come at their ends: one search finds the row, and only
+ * that is decoded; for a stratum also the rows in which it began. Shown are the repeated paths
+ * around the point and the blocks of the one that ran.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +15,7 @@
 #include "analyse/steps.h"
 #include "analyse/views.h"
 #include "base/err.h"
-#include "profile/layer.h"
+#include "paths/layer.h"
 
 enum { AROUND = 3 }; /* repeated paths shown before and behind */
 
@@ -57,7 +58,7 @@ static size_t row_find(const struct at *at, enum sequence_unit unit, uint64_t n)
 	return first;
 }
 
-/* --- Strata ----------------------------------------------------------------------------------------- */
+/* --- Strata ----------------------------------------------------------------------------------- */
 
 struct stratum_search {
 	uint64_t left; /* strata before it */
@@ -77,8 +78,8 @@ static void stratum_take(void *context, size_t first, size_t count)
 }
 
 /*
- * The repeated path with which the n-th stratum begins. Strata are found again from where the one began that was open at the end of
- * the row before.
+ * The repeated path with which the n-th stratum begins. Strata are found again from where the one
+ * began that was open at the end of the row before.
  */
 static int stratum_find(struct at *at, uint64_t n, uint64_t *ret)
 {
@@ -108,7 +109,7 @@ static int stratum_find(struct at *at, uint64_t n, uint64_t *ret)
 	return err;
 }
 
-/* --- Rows ------------------------------------------------------------------------------------------- */
+/* --- Rows ------------------------------------------------------------------------------------- */
 
 enum {
 	A_MARK,
@@ -117,7 +118,6 @@ enum {
 	A_PATH,
 	A_TRIPS,
 	A_TRIP,
-	A_RUN,
 	A_BLOCK,
 	A_INSTRUCTIONS,
 	A_WHERE,
@@ -132,13 +132,12 @@ enum {
 static const struct column at_columns[] = {
 	[A_MARK] = { "mark", "", COLUMN_TEXT, COLUMN_PEOPLE },
 	[A_INSTRUCTION] = { "instruction", "Instruction", COLUMN_COUNT },
-	[A_PATH_NUMBER] = { "path_number", "Number", COLUMN_COUNT },
+	[A_PATH_NUMBER] = { "path_number", "Number", COLUMN_COUNT, .spare = 2 },
 	[A_PATH] = { "path", "Path", COLUMN_INTEGER },
 	[A_TRIPS] = { "trips", "Trips", COLUMN_COUNT },
 	[A_TRIP] = { "trip", "Trip", COLUMN_COUNT },
-	[A_RUN] = { "run", "Run", COLUMN_INTEGER },
 	[A_BLOCK] = { "block", "Block", COLUMN_INTEGER },
-	[A_INSTRUCTIONS] = { "instructions", "Each", COLUMN_COUNT },
+	[A_INSTRUCTIONS] = { "instructions", "Each", COLUMN_COUNT, .spare = 1 },
 	[A_WHERE] = STEP_COLUMN_LIST,
 	[A_KIND] = { "kind", "", COLUMN_TEXT, COLUMN_DATA },
 	[A_HERE] = { "here", "", COLUMN_BOOL, COLUMN_DATA },
@@ -195,32 +194,21 @@ static void block_rows_add(const struct at *at, const struct sequence_place *pla
 	const struct profile *profile = at->profile;
 	uint64_t path = at->repeats.items.items[place->repeat].path;
 	uint64_t now = place->before.units[SEQUENCE_INSTRUCTION];
-	uint64_t rest = place->instruction;
-	const uint32_t *runs = NULL, *blocks = NULL;
-	size_t length = sequence_path(&at->code.paths, path, &runs);
-	bool marked = false;
+	const uint32_t *blocks = NULL;
+	size_t length = sequence_path(&at->code.paths, path, &blocks);
 
 	for (size_t i = 0; i < length; i++) {
-		size_t count = runs_at(&at->code.runs, runs[i], &blocks);
+		const struct profile_block *block = &profile->blocks[blocks[i]];
+		struct cell *row = row_add(at, "block", i == place->block, now);
 
-		for (size_t j = 0; j < count; j++) {
-			const struct profile_block *block = &profile->blocks[blocks[j]];
-			bool here = i == place->run && !marked && rest < block->instructions;
-			struct cell *row = row_add(at, "block", here, now);
-
-			if (i == place->run && !here && !marked)
-				rest -= block->instructions;
-			marked |= here;
-			if (here)
-				row[A_MARK] = cell_text(">");
-			row[A_TRIP] = cell_number(place->trip);
-			row[A_RUN] = cell_integer(runs[i]);
-			row[A_BLOCK] = cell_integer(blocks[j]);
-			row[A_INSTRUCTIONS] = cell_number(block->instructions);
-			row[A_ADDRESS] = cell_number(profile->locations[block->location].address);
-			blocks_fill(at, &blocks[j], 1, row);
-			now += block->instructions;
-		}
+		if (i == place->block)
+			row[A_MARK] = cell_text(">");
+		row[A_TRIP] = cell_number(place->trip);
+		row[A_BLOCK] = cell_integer(blocks[i]);
+		row[A_INSTRUCTIONS] = cell_number(block->instructions);
+		row[A_ADDRESS] = cell_number(profile->locations[block->location].address);
+		blocks_fill(at, &blocks[i], 1, row);
+		now += block->instructions;
 	}
 }
 
@@ -255,11 +243,11 @@ static int place_show(const struct at *at, size_t row, const struct sequence_pla
 	return err;
 }
 
-/* --- The view --------------------------------------------------------------------------------------- */
+/* --- The view --------------------------------------------------------------------------------- */
 
 static int point_show(struct at *at)
 {
-	enum sequence_unit unit = at->request->unit;
+	enum sequence_unit unit = (enum sequence_unit)(at->request->at - 1);
 	uint64_t n = at->request->position;
 	struct sequence_position begin;
 	struct sequence_place place;
@@ -302,22 +290,26 @@ static int nowhere(const struct view_request *request, uint64_t longest)
 		       "--%s %" PRIu64
 		       ": no thread that is selected came so far; they are numbered "
 		       "from 0, and the longest had %" PRIu64,
-		       sequence_unit_text(request->unit), request->position, longest);
+		       sequence_unit_text((enum sequence_unit)(request->at - 1)), request->position,
+		       longest);
 }
 
-int trace_at(const struct profile *profile, const struct view_request *request, struct table **ret)
+int view_at(const struct profile *profile, const struct view_request *request, struct table **ret)
 {
 	AUTO(table_destroy_auto) struct table *table = table_create("at", at_columns, A_COLUMNS);
 	struct at at = { .profile = profile, .request = request, .table = table };
 	uint64_t longest = 0;
 	int err = 0;
 
-	if (!request->has_position)
-		return err_set(-EINVAL, "where? Give --instruction, --path or --stratum N");
+	if (request->at == AT_NOTHING)
+		return err_set(
+			-EINVAL,
+			"the view at shows one point of each thread; say which with --instruction, "
+			"--path or --stratum N");
 	order_totals_set(table, profile, 0);
 	for (uint32_t i = 1; i < profile->thread_count && !err; i++) {
 		struct sequence_position end = order_thread_end(profile, i);
-		uint64_t reached = end.units[request->unit];
+		uint64_t reached = end.units[request->at - 1];
 
 		if (!filter_thread(&request->filter, profile, i))
 			continue;

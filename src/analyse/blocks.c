@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Blocks: runs of consecutive instructions that are invariant together, which could be replaced by what they compute.
+ * Blocks: stretches of consecutive instructions that are invariant together, which could be
+ * replaced by what they compute.
  *
- * First every site of a result, a stored value or a branch direction is looked at once and only a note of it is kept:
- * lists of a large profile would not fit into memory. Then each function with notes is disassembled and its
- * instructions are taken in order. A block goes on while each instruction is invariant, and ends at what is not, at
- * jumps, calls and returns, and behind a branch that is nearly always taken. Lists are read again for the rows shown.
+ * First every site of a result, a stored value or a branch direction is looked at once and only a
+ * note of it is kept: lists of a large profile would not fit into memory. Then each function with
+ * notes is disassembled and its instructions are taken in order. A block goes on while each
+ * instruction is invariant, and ends at what is not, at jumps, calls and returns, and behind a
+ * branch that is nearly always taken. Lists are read again for the rows shown.
  *
- * Blocks are ranked by their samples times the share that the most common value of each instruction has with 95 %
- * certainty at least.
+ * Blocks are ranked by their samples times the share that the most common value of each instruction
+ * has with 95 % certainty at least.
  *
- *  1. Every instruction of a block but nops has a note whose most common value has at least the share asked for.
- *  2. At least two instructions of a block compute or store something that is invariant by more than their own text, and
- *     those at its ends are not trivial.
+ *  1. Every instruction of a block but nops has a note whose most common value has at least the
+ *     share asked for.
+ *  2. At least two instructions of a block compute or store something that is invariant by more
+ *     than their own text, and those at its ends are not trivial.
  *  3. Blocks do not overlap.
  */
 #include <math.h>
@@ -24,10 +27,16 @@
 #include "analyse/views.h"
 #include "base/mem.h"
 
-/* A block is solid if that many values came by at each of its instructions; others come after all that are. */
+/*
+ * A block is solid if at least SOLID_TOTAL values were received at each of its instructions. Others
+ * count less, in proportion.
+ */
 enum { BLOCK_MIN = 2, SOLID_TOTAL = 30 };
 
-/* The share that the most common value must have with 95 % certainty: of one value alone nothing follows. */
+/*
+ * The share that the most common value must have with 95 % certainty. It keeps out places that
+ * received one or two values, from which nothing follows.
+ */
 #define SURE_SHARE 0.5
 
 struct note {
@@ -40,7 +49,7 @@ struct note {
 	bool sole; /* there is no other */
 	uint64_t total;
 	uint64_t value; /* that value */
-	enum capture_source source;
+	enum selection_source source;
 };
 
 /* A note that stands for its instruction. */
@@ -80,10 +89,11 @@ static int note_order(const void *left, const void *right)
 static bool item_counts(const struct sites *sites, uint32_t item)
 {
 	struct site probe = { .item = item };
-	enum capture_source source;
+	enum selection_source source;
 
 	return site_source(sites, &probe, &source) &&
-	       (source == CAPTURE_RESULT || source == CAPTURE_STORED || source == CAPTURE_TAKEN);
+	       (source == SELECTION_RESULT || source == SELECTION_STORED ||
+		source == SELECTION_TAKEN);
 }
 
 static void note_add(struct blocks *blocks, const struct site *site, size_t place)
@@ -138,7 +148,10 @@ static void samples_collect(struct blocks *blocks)
 		blocks->samples[profile->stacks[i].location] += forest->own[i];
 }
 
-/* What the members with the given numbers make, without trivial ones at the ends; false: no block. */
+/*
+ * Makes a block of the members from first to end, without trivial ones at its ends. Returns false
+ * if too few are left for a block.
+ */
 static bool block_make(const struct blocks *blocks, size_t first, size_t end, struct block *ret)
 {
 	const struct member *members = blocks->members.items;
@@ -159,7 +172,7 @@ static bool block_make(const struct blocks *blocks, size_t first, size_t end, st
 			continue;
 		block.total = note->total < block.total ? note->total : block.total;
 		block.low = fmin(block.low, note->low);
-		computed += note->source != CAPTURE_TAKEN;
+		computed += note->source != SELECTION_TAKEN;
 	}
 	*ret = block;
 	return computed >= BLOCK_MIN;
@@ -176,11 +189,14 @@ static void block_close(struct blocks *blocks)
 	blocks->open = blocks->members.count;
 }
 
-/* The first of the notes of an instruction that has the wanted sort; NULL: none. */
+/*
+ * The first note of an instruction that is of a branch direction or, if branch is false, of another
+ * source; NULL if there is none.
+ */
 static const struct note *note_find(const struct note *notes, size_t count, bool branch)
 {
 	for (size_t i = 0; i < count; i++)
-		if ((notes[i].source == CAPTURE_TAKEN) == branch)
+		if ((notes[i].source == SELECTION_TAKEN) == branch)
 			return &notes[i];
 	return NULL;
 }
@@ -215,7 +231,10 @@ static void instruction_take(struct blocks *blocks, const struct instruction *in
 		block_close(blocks);
 }
 
-/* Finding the code of a function takes long; most have nothing to make a block of. */
+/*
+ * Whether a function has too few invariant instructions for a block. Asked before its code is
+ * looked for, which takes long.
+ */
 static bool function_is_hopeless(const struct blocks *blocks, size_t first, size_t end)
 {
 	unsigned computed = 0;
@@ -223,7 +242,7 @@ static bool function_is_hopeless(const struct blocks *blocks, size_t first, size
 	for (; first < end; first++) {
 		const struct note *note = &blocks->notes.items[first];
 
-		computed += note->source != CAPTURE_TAKEN && note_is_invariant(blocks, note);
+		computed += note->source != SELECTION_TAKEN && note_is_invariant(blocks, note);
 	}
 	return computed < BLOCK_MIN;
 }
@@ -252,14 +271,18 @@ static void function_take(struct blocks *blocks, size_t first, size_t end)
 	block_close(blocks);
 }
 
+static double block_score(const struct block *block)
+{
+	double solid = fmin(1, (double)block->total / SOLID_TOTAL);
+
+	return (double)block->self * block->low * solid;
+}
+
 static int block_order(const void *left, const void *right)
 {
 	const struct block *a = left, *b = right;
-	double x = (double)a->self * a->low, y = (double)b->self * b->low;
-	bool solid = a->total >= SOLID_TOTAL;
+	double x = block_score(a), y = block_score(b);
 
-	if (solid != (b->total >= SOLID_TOTAL))
-		return solid ? -1 : 1;
 	if (x != y)
 		return x < y ? 1 : -1;
 	if (a->total != b->total)
@@ -284,6 +307,7 @@ static void blocks_find(struct blocks *blocks)
 }
 
 enum {
+	B_SHOWN_SCORE,
 	B_WHERE,
 	B_PLACE,
 	B_SELF,
@@ -295,6 +319,7 @@ enum {
 	B_LENGTH,
 	B_BLOCK_SELF,
 	B_SHARE,
+	B_SCORE,
 	B_AT,
 	B_ITEM = B_AT + PLACE_COLUMNS,
 	B_REGISTER,
@@ -304,17 +329,20 @@ enum {
 };
 
 static const struct column block_columns[] = {
-	[B_WHERE] = { "where", "Block", COLUMN_TEXT, COLUMN_PEOPLE, true },
-	[B_PLACE] = { "place", "Line", COLUMN_TEXT, COLUMN_PEOPLE, true, true },
+	[B_SHOWN_SCORE] = { "rank", "Score", COLUMN_COUNT, COLUMN_PEOPLE },
+	[B_WHERE] = { "where", "Block", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_NAME },
+	[B_PLACE] = { "place", "Line", COLUMN_TEXT, COLUMN_PEOPLE, true, true, .cut = CUT_PLACE,
+		      .comfort = 12 },
 	[B_SELF] = { "self", "Self", COLUMN_COUNT },
-	[B_SHOWN_ADDRESS] = { "at", "Address", COLUMN_ADDRESS, COLUMN_PEOPLE },
+	[B_SHOWN_ADDRESS] = { "at", "Address", COLUMN_ADDRESS, COLUMN_PEOPLE, .spare = 2 },
 	[B_TEXT] = { "text", "Instruction", COLUMN_TEXT, .elastic = true },
-	[B_TOTAL] = { "total", "Received", COLUMN_COUNT },
+	[B_TOTAL] = { "total", "Received", COLUMN_COUNT, .spare = 1 },
 	[B_VALUES] = { "values", "Value profile", COLUMN_VALUES, .elastic = true },
 	[B_BLOCK] = { "block", "", COLUMN_INTEGER, COLUMN_DATA },
 	[B_LENGTH] = { "length", "", COLUMN_COUNT, COLUMN_DATA },
 	[B_BLOCK_SELF] = { "block_self", "", COLUMN_COUNT, COLUMN_DATA },
 	[B_SHARE] = { "share", "", COLUMN_SHARE, COLUMN_DATA },
+	[B_SCORE] = { "score", "", COLUMN_REAL, COLUMN_DATA },
 	[B_AT] = PLACE_COLUMN_LIST,
 	[B_ITEM] = { "item", "", COLUMN_TEXT, COLUMN_DATA },
 	[B_REGISTER] = { "register", "", COLUMN_TEXT, COLUMN_DATA },
@@ -322,7 +350,10 @@ static const struct column block_columns[] = {
 	[B_DISTINCT] = { "distinct", "", COLUMN_COUNT, COLUMN_DATA },
 };
 
-/* The lists of the rows shown were read before: what is wrong with them has been counted. */
+/*
+ * The lists of the rows shown were read once before, and those that are damaged were counted then:
+ * they must not be counted twice.
+ */
 static void member_values_fill(struct blocks *blocks, struct cell *row, const struct note *note,
 			       const struct instruction *instruction)
 {
@@ -363,6 +394,9 @@ static void member_row_add(struct blocks *blocks, size_t number, size_t index)
 	row[B_BLOCK] = cell_integer((int64_t)number);
 	row[B_LENGTH] = cell_number(block->count);
 	row[B_BLOCK_SELF] = cell_number(block->self);
+	row[B_SCORE] = cell_real(block_score(block));
+	if (!index)
+		row[B_SHOWN_SCORE] = cell_number((uint64_t)(block_score(block) + 0.5));
 	if (!index)
 		row[B_WHERE] = cell_text(
 			view_titled_text(table, site_place_text(table, profile, note->location),

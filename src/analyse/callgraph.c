@@ -1,24 +1,30 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The call graph by call site: for each function, who called it from where and what it called from where.
+ * The call graph by call site: for each function, who called it from where and what it called from
+ * where.
  *
- * An edge is a call site (a slot of the caller: address, and inlining depth there) and the function called. In a
- * recursion a function is several times on one stack; to make the sums of a stanza agree, each sample is charged to one
- * caller, that of the outermost occurrence, and to one callee, that of the innermost (or to self). So an edge has two
- * weights. outer: samples in which the callee's outermost occurrence was called here. inner: samples in which the
- * caller's innermost occurrence called here. They are equal where there is no recursion.
+ * An edge is a call site (a slot of the caller: address, and inlining depth there) and the function
+ * called. In a recursion a function is several times on one stack; to make the sums of a stanza
+ * agree, each sample is charged to one caller, that of the outermost occurrence, and to one callee,
+ * that of the innermost (or to self). So an edge has two weights. outer: samples in which the
+ * callee's outermost occurrence was called here. inner: samples in which the caller's innermost
+ * occurrence called here. They are equal where there is no recursion.
  *
- * One depth-first walk over the tree of stacks counts both. Entering a frame adds what is below it to inner of its edge.
- * If the function is already on the path, its previous occurrence is not the innermost for what is below: that much is
- * taken back from the edge by which the path left that previous occurrence.
+ * One depth-first walk over the tree of stacks counts both. Entering a frame adds what is below it
+ * to inner of its edge. If the function is already on the path, its previous occurrence is not the
+ * innermost for what is below: that much is taken back from the edge by which the path left that
+ * previous occurrence.
  *
- *  1. The sum of outer over a function's callers, the outermost frame counting as one, is the function's total.
+ *  1. The sum of outer over a function's callers, the outermost frame counting as one, is the
+ *     function's total.
  *  2. Self plus the sum of inner over a function's callees is the function's total.
- *  3. path[last[f]] is the innermost occurrence of f on the path; path[i].previous the one before path[i].
+ *  3. path[last[f]] is the innermost occurrence of f on the path; path[i].previous the one before
+ *     path[i].
  */
 #include <assert.h>
 #include <stdlib.h>
 
+#include "analyse/call_trees.h"
 #include "analyse/forest.h"
 #include "analyse/names.h"
 #include "analyse/views.h"
@@ -49,6 +55,7 @@ struct graph {
 	uint32_t *last; /* by function: place on the path, or NO_FRAME */
 	uint64_t *recursive; /* by function: samples with two or more occurrences */
 	struct costs costs;
+	double least_part; /* in text, smaller parts of a function are put together */
 };
 
 static uint32_t graph_edge(struct graph *graph, uint32_t site, uint32_t callee)
@@ -214,9 +221,11 @@ static const struct column graph_columns[] = {
 	[G_PART] = { "part", "Part", COLUMN_SHARE },
 	[G_SELF] = { "self", "Self", COLUMN_COUNT },
 	[G_SHARE] = { "share", "Self%", COLUMN_SHARE },
-	[G_SITE] = { "site", "Call site", COLUMN_ADDRESS, COLUMN_PEOPLE },
-	[G_PLACE] = { "place", "Line", COLUMN_TEXT, COLUMN_PEOPLE, true },
-	[G_TEXT] = { "function", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true },
+	[G_SITE] = { "site", "Call site", COLUMN_ADDRESS, COLUMN_PEOPLE, .spare = 1 },
+	[G_PLACE] = { "place", "Line", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_PLACE,
+		      .comfort = 13 },
+	[G_TEXT] = { "function", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_NAME,
+		     .comfort = 22 },
 	[G_SYMBOL] = { "symbol", "", COLUMN_TEXT, COLUMN_DATA },
 	[G_MODULE] = { "module", "", COLUMN_TEXT, COLUMN_DATA },
 	[G_RELATION] = { "relation", "", COLUMN_TEXT, COLUMN_DATA },
@@ -272,7 +281,8 @@ static void site_fill(struct table *table, struct cell *row, const struct graph 
 	if (profile->modules[slot->module].kind == MODULE_MARK)
 		return;
 	row[G_ADDRESS] = row[G_SITE] = cell_number(profile->locations[slot->location].address);
-	row[G_PLACE] = cell_text(view_place_text(table, file, slot->line));
+	row[G_PLACE] = file ? cell_text(view_place_text(table, file, slot->line))
+			    : cell_text_or_unset(view_offset_text(table, profile, slot->location));
 	if (file)
 		row[G_FILE] = cell_text(file);
 	if (file && slot->line)
@@ -336,16 +346,38 @@ static void recursion_row_fill(struct table *table, const struct graph *graph,
 	row[G_TEXT] = cell_text("  more than once on the stack");
 }
 
+typedef void (*arm_fill_fn)(struct table *table, const struct graph *graph,
+			    const struct stanza *stanza, const struct arm *arm);
+
+/*
+ * Of executed code every call that was ever made is there, and in text the many small ones of a
+ * function are one row. Arms are by weight.
+ */
+static void arms_fill(struct table *table, const struct graph *graph, const struct stanza *stanza,
+		      const struct arms *arms, const char *relation, arm_fill_fn fill)
+{
+	uint32_t first = arms->first[stanza->function], end = arms->first[stanza->function + 1];
+	uint64_t whole = graph->costs.total[stanza->function], rest = 0;
+	uint32_t shown = first;
+
+	while (shown < end && share_of(arms->items[shown].weight, whole) >= graph->least_part)
+		fill(table, graph, stanza, &arms->items[shown++]);
+	if (end - shown == 1)
+		fill(table, graph, stanza, &arms->items[shown++]);
+	if (shown == end)
+		return;
+	for (uint32_t i = shown; i < end; i++)
+		rest += arms->items[i].weight;
+	stanza_row_add(table, graph, stanza, relation, rest)[G_TEXT] =
+		cell_text(table_own(table, mem_printf("  %u more %ss", end - shown, relation)));
+}
+
 static void stanza_add(struct table *table, const struct graph *graph, const struct arms *callers,
 		       const struct arms *callees, const struct stanza *stanza)
 {
-	uint32_t f = stanza->function;
-
-	for (uint32_t i = callers->first[f]; i < callers->first[f + 1]; i++)
-		caller_row_fill(table, graph, stanza, &callers->items[i]);
+	arms_fill(table, graph, stanza, callers, "caller", caller_row_fill);
 	self_row_fill(table, graph, stanza);
-	for (uint32_t i = callees->first[f]; i < callees->first[f + 1]; i++)
-		callee_row_fill(table, graph, stanza, &callees->items[i]);
+	arms_fill(table, graph, stanza, callees, "callee", callee_row_fill);
 	recursion_row_fill(table, graph, stanza);
 }
 
@@ -421,11 +453,13 @@ enum {
 static const struct column site_columns[] = {
 	[S_TOTAL] = { "total", "Total", COLUMN_COUNT },
 	[S_TOTAL_SHARE] = { "total_share", "Total%", COLUMN_SHARE },
-	[S_TEXT] = { "function", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true },
+	[S_TEXT] = { "function", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_NAME,
+		     .comfort = 22 },
 	[S_PART] = { "part", "Part", COLUMN_SHARE },
-	[S_FROM] = { "from", "From", COLUMN_TEXT, COLUMN_PEOPLE, true },
-	[S_PLACE] = { "place", "Line", COLUMN_TEXT, COLUMN_PEOPLE, true, true },
-	[S_SITE] = { "site", "Returns to", COLUMN_ADDRESS, COLUMN_PEOPLE },
+	[S_FROM] = { "from", "From", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_NAME },
+	[S_PLACE] = { "place", "Line", COLUMN_TEXT, COLUMN_PEOPLE, true, true, .cut = CUT_PLACE,
+		      .comfort = 13 },
+	[S_SITE] = { "site", "Returns to", COLUMN_ADDRESS, COLUMN_PEOPLE, .spare = 1 },
 	[S_SYMBOL] = { "symbol", "", COLUMN_TEXT, COLUMN_DATA },
 	[S_MODULE] = { "module", "", COLUMN_TEXT, COLUMN_DATA },
 	[S_RELATION] = { "relation", "", COLUMN_TEXT, COLUMN_DATA },
@@ -438,7 +472,10 @@ static const struct column site_columns[] = {
 	[S_STANZA] = { "stanza", "", COLUMN_INTEGER, COLUMN_DATA },
 };
 
-/* Of a call, frames keep the return address less one. What is inlined was not called and returns nowhere. */
+/*
+ * The return address of a call: frames keep the return address minus 1. An inlined function was not
+ * called and has none.
+ */
 static void callsite_fill(struct table *table, struct cell *row, const struct graph *graph,
 			  uint32_t site)
 {
@@ -453,14 +490,15 @@ static void callsite_fill(struct table *table, struct cell *row, const struct gr
 	if (site == graph->forest->first[slot->location])
 		row[S_RETURN] = row[S_SITE] = cell_number(address + 1);
 	row[S_FILE] = cell_text_or_unset(file);
-	if (!file)
-		return;
-	row[S_PLACE] = cell_text(view_place_text(table, file, slot->line));
-	if (slot->line)
+	row[S_PLACE] = file ? cell_text(view_place_text(table, file, slot->line))
+			    : cell_text_or_unset(view_offset_text(table, profile, slot->location));
+	if (file && slot->line)
 		row[S_LINE] = cell_integer(slot->line);
 }
 
-/* A row of a call site, or of several where one function is inlined into the same line of another. */
+/*
+ * A row of a call site, or of several where one function is inlined into the same line of another.
+ */
 struct callsite {
 	uint32_t edge; /* the heaviest */
 	uint32_t count; /* of edges */
@@ -572,8 +610,8 @@ static void callsites_add(struct table *table, const struct graph *graph,
 	arms_deinit(&callers);
 }
 
-int view_callgraph(const struct profile *profile, const struct view_request *request,
-		   struct table **ret)
+static int samples_callgraph(const struct profile *profile, const struct view_request *request,
+			     struct table **ret)
 {
 	AUTO(forest_destroy_auto)
 	struct forest *forest = forest_create(profile, &request->filter, FOREST_CODE_ROWS);
@@ -585,6 +623,8 @@ int view_callgraph(const struct profile *profile, const struct view_request *req
 	table->group_column = request->by_callsite ? -1 : G_STANZA;
 	table_totals_set(table, profile, forest->selected);
 	graph_init(&graph, forest);
+	if (request->people && request->metric == METRIC_INSTRUCTIONS)
+		graph.least_part = request->min_share;
 	if (request->by_callsite)
 		callsites_add(table, &graph, request);
 	else
@@ -592,4 +632,12 @@ int view_callgraph(const struct profile *profile, const struct view_request *req
 	graph_deinit(&graph);
 	*ret = table;
 	return 0;
+}
+
+int view_callgraph(const struct profile *profile, const struct view_request *request,
+		   struct table **ret)
+{
+	if (request->metric == METRIC_CALLS)
+		return call_view("callgraph", profile, request, ret);
+	return samples_callgraph(profile, request, ret);
 }

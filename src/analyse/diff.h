@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What changed between two profiles, told apart from what sampling alone makes of two equal runs. */
+/*
+ * What changed between two profiles, told apart from what sampling alone makes of two equal runs.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -16,6 +18,7 @@ struct diff_request {
 	double min_share; /* of the larger of the two */
 	const char *sort; /* column; NULL: by size of the change */
 	size_t limit; /* 0: all */
+	bool exact; /* of executed code (executed_stacks.h): counts have no error */
 };
 
 /* a is the older one. -EINVAL: the sort column does not exist. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyse/names.h"
+#include "base/glob.h"
 
 void filter_deinit(struct filter *filter)
 {
@@ -13,33 +14,6 @@ void filter_deinit(struct filter *filter)
 	array_deinit(&filter->comms);
 	array_deinit(&filter->symbols);
 	array_deinit(&filter->modules);
-}
-
-/*
- * Greedy with one point to come back to: when the rest fails, the last '*' takes one byte more. A later '*'
- * makes earlier ones final, so the time is at most the product of the lengths.
- */
-static bool glob_match(const char *pattern, const char *name)
-{
-	const char *star = NULL, *resume = NULL;
-
-	while (*name) {
-		if (*pattern == '*') {
-			star = pattern++;
-			resume = name;
-		} else if (*pattern == '?' || *pattern == *name) {
-			pattern++;
-			name++;
-		} else if (star) {
-			pattern = star + 1;
-			name = ++resume;
-		} else {
-			return false;
-		}
-	}
-	while (*pattern == '*')
-		pattern++;
-	return !*pattern;
 }
 
 bool pattern_match(const char *pattern, const char *name)
@@ -60,7 +34,7 @@ bool filter_has_code(const struct filter *filter)
 	return filter->symbols.count || filter->modules.count;
 }
 
-static bool number_in(const struct filter_numbers *numbers, int64_t number)
+static bool number_in(const struct option_numbers *numbers, int64_t number)
 {
 	for (size_t i = 0; i < numbers->count; i++)
 		if (numbers->items[i] == number)
@@ -68,7 +42,7 @@ static bool number_in(const struct filter_numbers *numbers, int64_t number)
 	return numbers->count == 0;
 }
 
-static bool name_in(const struct filter_patterns *patterns, const char *name, const char *other)
+static bool name_in(const struct option_texts *patterns, const char *name, const char *other)
 {
 	for (size_t i = 0; i < patterns->count; i++)
 		if (pattern_match(patterns->items[i], name) ||

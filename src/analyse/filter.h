@@ -2,9 +2,10 @@
 /*
  * Which samples and which functions a view is about.
  *
- * pid, tid, uid and comm choose samples, by the thread they were taken in. symbol and module choose code. A
- * pattern matches when it is part of the name; one that holds '*' or '?' must match the whole name, '*'
- * standing for any text and '?' for any one byte. Of several patterns for one thing, any may match.
+ * pid, tid, uid and comm choose samples, by the thread they were taken in. symbol and module choose
+ * code. A pattern matches when it is part of the name; one that holds '*' or '?' must match the
+ * whole name, '*' standing for any text and '?' for any one byte. Of several patterns for one
+ * thing, any may match.
  */
 #pragma once
 
@@ -12,24 +13,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/array.h"
+#include "base/option.h"
 #include "store/profile.h"
 
-struct filter_numbers {
-	int64_t *items;
-	size_t count, capacity;
-};
-
-struct filter_patterns {
-	const char **items;
-	size_t count, capacity;
-};
-
 struct filter {
-	struct filter_numbers pids, tids, uids;
-	struct filter_patterns comms; /* thread's name or its process's */
-	struct filter_patterns symbols; /* name as shown, or linkage name */
-	struct filter_patterns modules; /* path, or its last part */
+	struct option_numbers pids, tids, uids;
+	struct option_texts comms; /* thread's name or its process's */
+	struct option_texts symbols; /* name as shown, or linkage name */
+	struct option_texts modules; /* path, or its last part */
 };
 
 void filter_deinit(struct filter *filter);

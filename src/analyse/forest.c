@@ -2,13 +2,14 @@
 /*
  * Weights on the tree of stacks, in time linear in nodes and frames and without recursion on depth.
  *
- * Samples are first added up per node (own). Because a node comes after its parent, one pass from the last
- * node to the first gives what lies below each (cum), and links the children. An entity's total is the sum of
- * cum over its outermost occurrences: a depth-first walk keeps how often each entity is on the current path, and
- * adds cum only when that rises from 0.
+ * Samples are first added up per node (own). Because a node comes after its parent, one pass from
+ * the last node to the first gives what lies below each (cum), and links the children. An entity's
+ * total is the sum of cum over its outermost occurrences: a depth-first walk keeps how often each
+ * entity is on the current path, and adds cum only when that rises from 0.
  *
  *  1. own[n] > 0 only for nodes that a selected sample points at; the sum of own is selected.
- *  2. cum[n] = own[n] + the sum of cum over n's children; the sum of cum over outermost nodes plus own[0] is selected.
+ *  2. cum[n] = own[n] + the sum of cum over n's children; the sum of cum over outermost nodes plus
+ *     own[0] is selected.
  *  3. Siblings are linked in rising order of node.
  *  4. The walk leaves each node it entered; at its end every on-path counter is 0.
  */
@@ -20,7 +21,27 @@
 #include "base/mem.h"
 #include "wire/unwind.h"
 
-static void slots_of_location(struct forest *forest, uint32_t location)
+/*
+ * Each process has a module of its own for code that it made. Without names such code of one
+ * process looks like that of another: all of it is one module then, and one row of a table.
+ */
+static uint32_t module_of(const struct profile *profile, const struct profile_location *row,
+			  uint32_t anonymous)
+{
+	return !row->frame_count && profile->modules[row->module].kind == MODULE_ANON ? anonymous
+										      : row->module;
+}
+
+/* The first module of code without a file; 0: there is none. */
+static uint32_t anonymous_find(const struct profile *profile)
+{
+	for (uint32_t i = 1; i < profile->module_count; i++)
+		if (profile->modules[i].kind == MODULE_ANON)
+			return i;
+	return 0;
+}
+
+static void slots_of_location(struct forest *forest, uint32_t location, uint32_t anonymous)
 {
 	const struct profile *profile = forest->profile;
 	const struct profile_location *row = &profile->locations[location];
@@ -28,7 +49,9 @@ static void slots_of_location(struct forest *forest, uint32_t location)
 
 	forest->first[location] = (uint32_t)forest->slot_count;
 	forest->slot_count += location && row->frame_count ? row->frame_count : 1;
-	*slot = (struct slot){ .location = location, .module = location ? row->module : 0 };
+	*slot = (struct slot){ .location = location };
+	if (location)
+		slot->module = module_of(profile, row, anonymous);
 	for (uint32_t i = 0; location && i < row->frame_count; i++) {
 		const struct profile_frame *frame = &profile->frames[row->first_frame + i];
 
@@ -41,6 +64,7 @@ static void slots_build(struct forest *forest)
 {
 	const struct profile *profile = forest->profile;
 	size_t locations = profile->location_count ? profile->location_count : 1, slots = 1;
+	uint32_t anonymous = anonymous_find(profile);
 
 	for (size_t i = 1; i < locations; i++)
 		slots += profile->locations[i].frame_count ? profile->locations[i].frame_count : 1;
@@ -48,12 +72,12 @@ static void slots_build(struct forest *forest)
 	forest->slots = mem_alloc(slots * sizeof(*forest->slots));
 	forest->first = mem_alloc((locations + 1) * sizeof(*forest->first));
 	for (size_t i = 0; i < locations; i++)
-		slots_of_location(forest, (uint32_t)i);
+		slots_of_location(forest, (uint32_t)i, anonymous);
 	forest->first[locations] = (uint32_t)forest->slot_count;
 }
 
 /* By node: whether it or a frame around it is code that the filter names. */
-static bool *nodes_with_code(const struct forest *forest, const struct filter *filter)
+bool *forest_nodes_with_code(const struct forest *forest, const struct filter *filter)
 {
 	struct functions functions;
 	bool *has = mem_zalloc(forest->profile->stack_count + 1);
@@ -115,7 +139,7 @@ struct forest *forest_create(const struct profile *profile, const struct filter 
 	forest->sibling = mem_zalloc(nodes * sizeof(*forest->sibling));
 	slots_build(forest);
 	if (code == FOREST_CODE_SAMPLES && filter_has_code(filter))
-		has_code = nodes_with_code(forest, filter);
+		has_code = forest_nodes_with_code(forest, filter);
 	samples_add(forest, filter, has_code);
 	if (profile->stack_count > 1)
 		nodes_link(forest);

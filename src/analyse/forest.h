@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The call paths of a profile, weighted by the samples that a filter selects: the common ground of the views.
+ * The call paths of a profile, weighted by the samples that a filter selects: the common ground of
+ * the views.
  *
- * A stack node is one code address; a slot is one source-level frame of it, so that a function inlined there
- * is a frame like any other. Every location has at least one slot. What a view counts by (functions, lines,
- * modules) is an entity: a dense number per slot, 0 for slots that the view leaves out.
+ * A stack node is one code address; a slot is one source-level frame of it, so that a function
+ * inlined there is a frame like any other. Every location has at least one slot. What a view counts
+ * by (functions, lines, modules) is an entity: a dense number per slot, 0 for slots that the view
+ * leaves out.
  */
 #pragma once
 
@@ -26,11 +28,10 @@ struct slot {
 
 struct forest {
 	const struct profile *profile;
-	struct slot *
-		slots; /* of location l: slots[first[l]] to slots[first[l + 1] - 1], innermost first */
+	struct slot *slots; /* of location l: from slots[first[l]] on, innermost first */
 	size_t slot_count;
 	uint32_t *first; /* by location */
-	uint64_t *own; /* by stack node: selected samples that end there; [0]: samples without a stack */
+	uint64_t *own; /* by stack node: selected samples that end there; [0]: without a stack */
 	uint64_t *kernel; /* of own */
 	uint64_t *cum; /* own and everything below; [0]: unused */
 	uint32_t *child; /* by stack node, first child; [0]: first outermost frame; 0 none */
@@ -39,8 +40,8 @@ struct forest {
 };
 
 /*
- * How the filter's symbols and modules are used: to choose the rows of a view that lists code, or to choose the
- * samples that have such code anywhere in their stack.
+ * How the filter's symbols and modules are used: to choose the rows of a view that lists code, or
+ * to choose the samples that have such code anywhere in their stack.
  */
 enum forest_code_filter { FOREST_CODE_ROWS, FOREST_CODE_SAMPLES };
 
@@ -48,6 +49,9 @@ struct forest *forest_create(const struct profile *profile, const struct filter 
 			     enum forest_code_filter code);
 void forest_destroy(struct forest *forest);
 DEFINE_AUTO(struct forest, forest_destroy)
+
+/* By stack node: whether it or a node above has code that the filter selects; heap memory. */
+bool *forest_nodes_with_code(const struct forest *forest, const struct filter *filter);
 
 /* The location of a node and the range of its slots, innermost first. */
 static inline uint32_t forest_slot_begin(const struct forest *forest, uint32_t node)
@@ -66,8 +70,8 @@ void forest_walk(const struct forest *forest, forest_visit_fn enter, forest_visi
 		 void *ctx);
 
 /*
- * Functions as entities: a symbol; or all nameless code of a module; or a mark. Filtered: slots whose symbol or
- * module the filter rejects get 0; filter NULL: none do.
+ * Functions as entities: a symbol; or all nameless code of a module; or a mark. Filtered: slots
+ * whose symbol or module the filter rejects get 0; filter NULL: none do.
  */
 struct functions {
 	uint32_t *entity; /* by slot */
@@ -85,8 +89,8 @@ uint32_t functions_symbol(const struct functions *functions, uint32_t entity);
 bool functions_inlined(const struct functions *functions, uint32_t entity);
 
 /*
- * Samples per entity: self when the innermost slot is of it, total when any is. A sample counts once in a
- * total however often a recursion puts the entity on its stack.
+ * Samples per entity: self when the innermost slot is of it, total when any is. A sample counts
+ * once in a total however often a recursion puts the entity on its stack.
  */
 struct costs {
 	uint64_t *self;

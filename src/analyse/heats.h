@@ -3,7 +3,7 @@
 #pragma once
 
 #include "analyse/instruction.h"
-#include "profile/heat.h"
+#include "phases/heat.h"
 #include "store/profile.h"
 
 struct heats {
@@ -16,5 +16,7 @@ struct heats {
 void heats_init(struct heats *heats, const struct profile *profile,
 		const struct code_source *source);
 void heats_deinit(struct heats *heats);
-/* *ret_known is false where the code is nowhere: then only instructions are counted. May be NULL. */
+/*
+ * *ret_known is false where the code is nowhere: then only instructions are counted. May be NULL.
+ */
 const struct heat *heats_of(struct heats *heats, uint32_t block, bool *ret_known);

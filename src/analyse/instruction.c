@@ -68,7 +68,36 @@ static bool is_general_written(const ZydisDecodedOperand *operand)
 	return is_general(operand) && is_written(operand);
 }
 
-/* The operand with the given number, from 0, among the first count that pass; NULL: there are not so many. */
+static bool is_stack_pointer(ZydisRegister reg)
+{
+	return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg) ==
+	       ZYDIS_REGISTER_RSP;
+}
+
+/* As isa/operands.h has them. */
+static bool is_source(const ZydisDecodedOperand *operand)
+{
+	bool implied = operand->visibility == ZYDIS_OPERAND_VISIBILITY_HIDDEN;
+	ZydisRegisterClass class;
+
+	if (!is_read(operand))
+		return false;
+	if (is_constant(operand))
+		return !operand->imm.is_relative;
+	if (operand->type == ZYDIS_OPERAND_TYPE_MEMORY)
+		return operand->mem.type == ZYDIS_MEMOP_TYPE_MEM;
+	if (is_general(operand))
+		return !implied || !is_stack_pointer(operand->reg.value);
+	class = is_register(operand) ? ZydisRegisterGetClass(operand->reg.value)
+				     : ZYDIS_REGCLASS_INVALID;
+	return class == ZYDIS_REGCLASS_XMM || class == ZYDIS_REGCLASS_YMM ||
+	       class == ZYDIS_REGCLASS_ZMM || class == ZYDIS_REGCLASS_MASK;
+}
+
+/*
+ * The operand with the given number, from 0, among the first count that pass; NULL: there are not
+ * so many.
+ */
 static const ZydisDecodedOperand *operand_find(const struct instruction *in, unsigned count,
 					       operand_test test, unsigned number)
 {
@@ -134,36 +163,35 @@ static const ZydisDecodedOperand *result_operand(const struct instruction *in)
 
 /* NULL: no single operand has it. */
 static const ZydisDecodedOperand *source_operand(const struct instruction *in,
-						 enum capture_source source)
+						 enum selection_source source)
 {
 	unsigned visible = in->decoded.operand_count_visible;
 
 	switch (source) {
-	case CAPTURE_RESULT:
+	case SELECTION_RESULT:
 		return result_operand(in);
-	case CAPTURE_OPERAND1:
-		return operand_find(in, visible, is_read, 0);
-	case CAPTURE_OPERAND2:
-		return operand_find(in, visible, is_read, 1);
-	case CAPTURE_STORED:
+	case SELECTION_OPERAND1 ... SELECTION_OPERAND4:
+		return operand_find(in, in->decoded.operand_count, is_source,
+				    source - SELECTION_OPERAND1);
+	case SELECTION_STORED:
 		return is_move(in) ? operand_find(in, visible, is_read, 0) : NULL;
-	case CAPTURE_LOADED:
+	case SELECTION_LOADED:
 		return is_move(in) ? operand_find(in, visible, is_written, 0) : NULL;
-	case CAPTURE_TARGET:
+	case SELECTION_TARGET:
 		return visible ? &in->operands[0] : NULL;
 	default:
 		return NULL;
 	}
 }
 
-const char *instruction_register(const struct instruction *in, enum capture_source source)
+const char *instruction_register(const struct instruction *in, enum selection_source source)
 {
 	const ZydisDecodedOperand *operand = in->valid ? source_operand(in, source) : NULL;
 
 	return operand && is_register(operand) ? ZydisRegisterGetString(operand->reg.value) : NULL;
 }
 
-bool instruction_is_memory(const struct instruction *in, enum capture_source source)
+bool instruction_is_memory(const struct instruction *in, enum selection_source source)
 {
 	const ZydisDecodedOperand *operand = in->valid ? source_operand(in, source) : NULL;
 
@@ -183,33 +211,28 @@ static bool is_scalar_float(const struct instruction *in, const ZydisDecodedOper
 	return length > 2 && name[length - 2] == 's' && strchr("sd", name[length - 1]);
 }
 
-unsigned instruction_float_width(const struct instruction *in, enum capture_source source)
+unsigned instruction_float_width(const struct instruction *in, enum selection_source source)
 {
 	const ZydisDecodedOperand *operand = NULL;
 
 	if (!in->valid)
 		return 0;
-	if (source == CAPTURE_LOADED || source == CAPTURE_STORED || source == CAPTURE_OVERWRITTEN)
+	if (source == SELECTION_LOADED || source == SELECTION_STORED ||
+	    source == SELECTION_OVERWRITTEN)
 		operand = operand_find(in, in->decoded.operand_count_visible, is_memory, 0);
-	else if (source == CAPTURE_RESULT || source == CAPTURE_OPERAND1 ||
-		 source == CAPTURE_OPERAND2)
+	else if (source == SELECTION_RESULT ||
+		 (source >= SELECTION_OPERAND1 && source <= SELECTION_OPERAND4))
 		operand = source_operand(in, source);
 	return operand && is_scalar_float(in, operand) ? operand->element_size : 0;
 }
 
-bool instruction_is_byte(const struct instruction *in, enum capture_source source)
+bool instruction_is_byte(const struct instruction *in, enum selection_source source)
 {
 	const ZydisDecodedOperand *operand = in->valid ? source_operand(in, source) : NULL;
 
-	if (in->valid && source == CAPTURE_RESULT && in->decoded.mnemonic == ZYDIS_MNEMONIC_MOVZX)
+	if (in->valid && source == SELECTION_RESULT && in->decoded.mnemonic == ZYDIS_MNEMONIC_MOVZX)
 		operand = &in->operands[1];
 	return operand && !is_constant(operand) && operand->size == 8;
-}
-
-static bool is_stack_pointer(ZydisRegister reg)
-{
-	return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg) ==
-	       ZYDIS_REGISTER_RSP;
 }
 
 /* xor eax, eax and its kind. */
@@ -266,7 +289,7 @@ static bool is_linkage(const struct instruction *in)
 	       in->operands[0].mem.base == ZYDIS_REGISTER_RIP;
 }
 
-bool instruction_is_trivial(const struct instruction *in, enum capture_source source)
+bool instruction_is_trivial(const struct instruction *in, enum selection_source source)
 {
 	const ZydisDecodedOperand *operand;
 	bool call;
@@ -274,20 +297,20 @@ bool instruction_is_trivial(const struct instruction *in, enum capture_source so
 	if (!in->valid)
 		return false;
 	call = in->decoded.meta.category == ZYDIS_CATEGORY_CALL;
-	if (is_stack(in) || (call && source != CAPTURE_TARGET))
+	if (is_stack(in) || (call && source != SELECTION_TARGET))
 		return true;
 	operand = source_operand(in, source);
-	if (source == CAPTURE_TARGET && is_linkage(in))
+	if (source == SELECTION_TARGET && is_linkage(in))
 		return true;
-	if (source == CAPTURE_ADDRESS)
+	if (source == SELECTION_ADDRESS || source == SELECTION_ADDRESS2)
 		return instruction_is_on_stack(in) ||
 		       operand_find(in, in->decoded.operand_count_visible, is_object, 0);
 	if (operand && (is_constant(operand) ||
 			(is_register(operand) && is_stack_pointer(operand->reg.value))))
 		return true;
-	if (source == CAPTURE_RESULT && is_move(in))
+	if (source == SELECTION_RESULT && is_move(in))
 		return operand_find(in, in->decoded.operand_count_visible, is_constant, 0);
-	return source != CAPTURE_TARGET && (is_clearing(in) || is_fixed_address(in));
+	return source != SELECTION_TARGET && (is_clearing(in) || is_fixed_address(in));
 }
 
 bool instruction_compares_memory(const struct instruction *in)
@@ -298,18 +321,17 @@ bool instruction_compares_memory(const struct instruction *in)
 
 /* The object that the source's value is read from as it is; NULL: from none, or not as it is. */
 static const ZydisDecodedOperand *source_object(const struct instruction *in,
-						enum capture_source source)
+						enum selection_source source)
 {
 	unsigned visible = in->decoded.operand_count_visible;
 	const ZydisDecodedOperand *operand = operand_find(in, visible, is_object, 0);
 
-	switch (operand && is_read(operand) ? source : CAPTURE_SOURCE_COUNT) {
-	case CAPTURE_LOADED:
+	switch (operand && is_read(operand) ? source : SELECTION_SOURCE_COUNT) {
+	case SELECTION_LOADED:
 		return operand;
-	case CAPTURE_OPERAND1:
-	case CAPTURE_OPERAND2:
+	case SELECTION_OPERAND1 ... SELECTION_OPERAND4:
 		return source_operand(in, source) == operand ? operand : NULL;
-	case CAPTURE_RESULT:
+	case SELECTION_RESULT:
 		if (is_comparison(in))
 			return source_operand(in, source) == operand ? operand : NULL;
 		return is_move(in) && !operand_find(in, visible, is_read, 1) ? operand : NULL;
@@ -580,7 +602,7 @@ static bool is_vector_load(const struct instruction *in)
 }
 
 bool code_cache_is_trivial(struct code_cache *cache, uint32_t module, const struct instruction *in,
-			   enum capture_source source, bool sole)
+			   enum selection_source source, bool sole)
 {
 	enum code_memory memory = CODE_MEMORY_UNKNOWN;
 	const ZydisDecodedOperand *object;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What views say about instructions: their text, and what the values captured at them are values of. */
+/*
+ * What views say about instructions: their text, and what the values captured at them are values
+ * of.
+ */
 #pragma once
 
 #include <Zydis/Zydis.h>
@@ -7,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "profile/capture.h"
+#include "values/selection.h"
 #include "store/profile.h"
 
 struct instruction {
@@ -25,29 +28,43 @@ void instruction_decode(const uint8_t *code, size_t size, uint64_t address,
 size_t instruction_length(const struct instruction *instruction);
 
 /* The register that holds the value of the source, "eax"; NULL: it is in none. */
-const char *instruction_register(const struct instruction *instruction, enum capture_source source);
+const char *instruction_register(const struct instruction *instruction,
+				 enum selection_source source);
 /* Whether the value of the source is in memory, before or after the instruction. */
-bool instruction_is_memory(const struct instruction *instruction, enum capture_source source);
-/* Whether the value of the source is a floating-point number, and of how many bits: 32, 64, 0 no. */
-unsigned instruction_float_width(const struct instruction *instruction, enum capture_source source);
-/* Whether the value of the source is a byte, perhaps a character, even if it was captured wider. */
-bool instruction_is_byte(const struct instruction *instruction, enum capture_source source);
+bool instruction_is_memory(const struct instruction *instruction, enum selection_source source);
 /*
- * Whether the instruction's text already says what the value is, or the value is the stack's business: constants, the
- * addresses of objects and of the stack, saved registers, return addresses.
+ * Whether the value of the source is a floating-point number, and of how many bits: 32, 64, 0 no.
  */
-bool instruction_is_trivial(const struct instruction *instruction, enum capture_source source);
+unsigned instruction_float_width(const struct instruction *instruction,
+				 enum selection_source source);
+/* Whether the value of the source is a byte, perhaps a character, even if it was captured wider. */
+bool instruction_is_byte(const struct instruction *instruction, enum selection_source source);
+/*
+ * Whether the value is trivial: the instruction's text already says what it is (constants,
+ * addresses of objects), or it only serves the stack (addresses of the stack, saved registers,
+ * return addresses).
+ */
+bool instruction_is_trivial(const struct instruction *instruction, enum selection_source source);
 /* Whether the memory that it reads or writes is surely the stack. */
 bool instruction_is_on_stack(const struct instruction *instruction);
 /* Whether it compares two operands, one of which is in memory: its result is the left one. */
 bool instruction_compares_memory(const struct instruction *instruction);
-/* Whether what follows it in memory is not what runs next, or only after something else has run. */
+/*
+ * Whether control leaves here: the instruction behind it is not executed next, or only after a call
+ * has returned.
+ */
 bool instruction_leaves(const struct instruction *instruction);
 bool instruction_is_nop(const struct instruction *instruction);
 
-/* Gives the code of a symbol from its address on, at least one byte; *ret is the caller's to free. -ENOENT: none. */
+/*
+ * Gives the code of a symbol from its address on, at least one byte; *ret is the caller's to free.
+ * -ENOENT: none.
+ */
 typedef int (*code_fn)(void *ctx, uint32_t symbol, void **ret, size_t *ret_size);
-/* The object at an address of a module's file, and where it begins; NULL: no name known. Lives as long as ctx. */
+/*
+ * The object at an address of a module's file, and where it begins; NULL: no name known. Lives as
+ * long as ctx.
+ */
 typedef const char *(*code_object_fn)(void *ctx, uint32_t module, uint64_t address,
 				      uint64_t *ret_start);
 enum code_memory { CODE_MEMORY_UNKNOWN, CODE_MEMORY_CONSTANT, CODE_MEMORY_VARIABLE };
@@ -75,8 +92,8 @@ void disassembler_init(struct disassembler *disassembler, const struct profile *
 		       const struct code_source *source, bool att);
 void disassembler_deinit(struct disassembler *disassembler);
 /*
- * The instruction of a module, with the names of the function that it calls or jumps to, and of the object that it
- * names by its address; the caller's to free.
+ * The instruction of a module, with the names of the function that it calls or jumps to, and of the
+ * object that it names by its address; the caller's to free.
  */
 char *disassembler_text(struct disassembler *disassembler, uint32_t module,
 			const struct instruction *instruction);
@@ -96,15 +113,16 @@ size_t code_cache_get(struct code_cache *cache, uint32_t symbol, const uint8_t *
 /* The instruction at a location; false: its code is not there. */
 bool code_cache_instruction(struct code_cache *cache, uint32_t location, struct instruction *ret);
 /*
- * Whether a value is a constant of the program: the instruction is trivial, or reads it as it is from memory that nobody
- * writes. Where it is not known who writes, a vector load that always gave the same value is taken for one; sole: whether
- * that is so.
+ * Whether a value is a constant of the program: it is trivial, or is loaded unchanged from memory
+ * that the program cannot write. Where it is not known whether the memory can be written, a vector
+ * load that always gave the same value (sole) is taken for a constant.
  */
 bool code_cache_is_trivial(struct code_cache *cache, uint32_t module,
-			   const struct instruction *instruction, enum capture_source source,
+			   const struct instruction *instruction, enum selection_source source,
 			   bool sole);
 /*
- * Which argument registers the code of a symbol reads before it writes them, as a mask: bit 0 is rdi. Looks at the
- * instructions in the order of addresses, up to the first call. -1: its code is not there.
+ * Which argument registers the code of a symbol reads before it writes them, as a mask: bit 0 is
+ * rdi. Looks at the instructions in the order of addresses, up to the first call. -1: its code is
+ * not there.
  */
 int code_cache_arguments(struct code_cache *cache, uint32_t symbol);

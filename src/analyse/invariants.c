@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The places of a program that run often and nearly always see the same value: what to specialise for.
+ * The places of a program that run often and nearly always see the same value: what to specialise
+ * for.
  *
- * A place is an argument of a function, or an instruction. What the instruction's own text says is left out, and so are
- * constants that it loads, and what nobody would specialise for: directions of branches and addresses, unless the user
- * names these items, and addresses of the stack even then. Of several items of one instruction only the one with the
- * highest score is shown.
+ * A place is an argument of a function, or an instruction. What the instruction's own text says is
+ * left out, and so are constants that it loads, and what nobody would specialise for: directions of
+ * branches and addresses, unless the user names these items, and addresses of the stack even then.
+ * Of several items of one instruction only the one with the highest score is shown.
  *
- * The score is the number of values received times a power of the share that the most common one has with 95 % certainty
- * at least. Values come from runs that start at samples, so that their number says how hot the place is. The power
- * puts a value that is always the same before one of two values that comes ten times as often.
+ * The score is the number of values received times a power of the share that the most common one
+ * has with 95 % certainty at least. Values come from runs that start at samples, so that their
+ * number says how hot the place is. The power puts a value that is always the same before one of
+ * two values that comes ten times as often.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -22,6 +24,7 @@
 enum { SCORE_POWER = 8 };
 
 enum {
+	I_SHOWN_SCORE,
 	I_SHARE,
 	I_TOTAL,
 	I_WHERE,
@@ -43,13 +46,17 @@ enum {
 };
 
 static const struct column invariant_columns[] = {
-	[I_SHARE] = { "share", "Runs%", COLUMN_SHARE },
-	[I_TOTAL] = { "total", "Received", COLUMN_COUNT },
-	[I_WHERE] = { "where", "Where", COLUMN_TEXT, COLUMN_PEOPLE, true },
-	[I_FROM] = { "from", "Called from", COLUMN_TEXT, COLUMN_PEOPLE, true, true },
-	[I_PLACE] = { "place", "Line", COLUMN_TEXT, COLUMN_PEOPLE, true, true },
+	[I_SHOWN_SCORE] = { "rank", "Score", COLUMN_COUNT, COLUMN_PEOPLE },
+	[I_SHARE] = { "share", "Runs%", COLUMN_SHARE, .spare = 2 },
+	[I_TOTAL] = { "total", "Received", COLUMN_COUNT, .spare = 1 },
+	[I_WHERE] = { "where", "Where", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_NAME,
+		      .comfort = 18 },
+	[I_FROM] = { "from", "Called from", COLUMN_TEXT, COLUMN_PEOPLE, true, true,
+		     .cut = CUT_NAME },
+	[I_PLACE] = { "place", "Line", COLUMN_TEXT, COLUMN_PEOPLE, true, true, .cut = CUT_PLACE,
+		      .comfort = 12 },
 	[I_WHAT] = { "what", "Instruction", COLUMN_TEXT, COLUMN_PEOPLE, true },
-	[I_VALUES] = { "values", "Values", COLUMN_VALUES, .elastic = true },
+	[I_VALUES] = { "values", "Values", COLUMN_VALUES, .elastic = true, .comfort = 18 },
 	[I_SCORE] = { "score", "", COLUMN_REAL, COLUMN_DATA },
 	[I_AT] = PLACE_COLUMN_LIST,
 	[I_TEXT] = { "text", "", COLUMN_TEXT, COLUMN_DATA },
@@ -70,24 +77,29 @@ struct last_place {
 	unsigned preference;
 };
 
-static bool source_is_argument(enum capture_source source)
+static bool source_is_argument(enum selection_source source)
 {
-	return source >= CAPTURE_ARG0 && source <= CAPTURE_ARG5;
+	return source >= SELECTION_ARG0 && source <= SELECTION_ARG5;
 }
 
 /* What the view shows when the user names no items. */
 static bool item_is_default(const struct sites *sites, uint32_t item)
 {
 	struct site probe = { .item = item };
-	enum capture_source source;
+	enum selection_source source;
 
 	if (!site_source(sites, &probe, &source))
 		return false;
-	return source_is_argument(source) || (capture_source_class(source) == CAPTURE_INSTRUCTION &&
-					      source != CAPTURE_TAKEN && source != CAPTURE_ADDRESS);
+	return source_is_argument(source) ||
+	       (selection_source_class(source) == SELECTION_INSTRUCTION &&
+		source != SELECTION_TAKEN && source != SELECTION_ADDRESS &&
+		source != SELECTION_ADDRESS2);
 }
 
-/* Without types and without code nobody knows; then only who names the item gets to see it. */
+/*
+ * Without types and without code it is not known whether a register is an argument; it is then
+ * shown only if the user names the item.
+ */
 static bool argument_is_real(struct sites *sites, const struct site *site, unsigned number)
 {
 	uint32_t symbol = location_function(sites->profile, site->location);
@@ -96,7 +108,7 @@ static bool argument_is_real(struct sites *sites, const struct site *site, unsig
 	if (sites->request->items.count)
 		return true;
 
-	for (unsigned i = 0; i < CAPTURE_ARGS; i++)
+	for (unsigned i = 0; i < SELECTION_ARGS; i++)
 		if (symbol && parameter_find(sites->profile, symbol, i))
 			return parameter_find(sites->profile, symbol, number);
 	used = code_cache_arguments(&sites->code, symbol);
@@ -104,12 +116,12 @@ static bool argument_is_real(struct sites *sites, const struct site *site, unsig
 }
 
 static bool source_is_trivial(struct sites *sites, const struct site *site,
-			      enum capture_source source, const struct instruction *instruction)
+			      enum selection_source source, const struct instruction *instruction)
 {
 	uint32_t module = sites->profile->locations[site->location].module;
 
 	if (source_is_argument(source))
-		return !argument_is_real(sites, site, source - CAPTURE_ARG0);
+		return !argument_is_real(sites, site, source - SELECTION_ARG0);
 	return instruction && code_cache_is_trivial(&sites->code, module, instruction, source,
 						    site->list.count == 1);
 }
@@ -125,7 +137,10 @@ static bool word_is_on_stack(const struct sites *sites, const struct site *site,
 	return value_is_on_stack(sites->profile, value.words[word]);
 }
 
-/* A tuple is as interesting as the most interesting of its terms, but the stack makes it dull. */
+/*
+ * A tuple is shown if one of its terms would be, and left out if one of them is an address of the
+ * stack.
+ */
 static bool site_is_trivial(struct sites *sites, const struct site *site,
 			    const struct instruction *instruction)
 {
@@ -135,12 +150,12 @@ static bool site_is_trivial(struct sites *sites, const struct site *site,
 	if (!item->known)
 		return false;
 	for (unsigned i = 0; i < site->list.words; i++) {
-		const struct capture_term *term = &item->capture.items[0].terms[i];
+		const struct selection_term *term = &item->selection.items[0].terms[i];
 
-		if (term->source == CAPTURE_ADDRESS && term->fn.kind == VALUEFN_SELF &&
+		if (term->source == SELECTION_ADDRESS && term->fn.kind == VALUEFN_SELF &&
 		    word_is_on_stack(sites, site, i))
 			return true;
-		if (term->source == CAPTURE_ADDRESS && instruction &&
+		if (term->source == SELECTION_ADDRESS && instruction &&
 		    instruction_is_on_stack(instruction))
 			return true;
 		trivial &= source_is_trivial(sites, site, term->source, instruction);
@@ -184,11 +199,12 @@ static void row_fill(struct sites *sites, struct cell *row, const struct site *s
 {
 	const struct profile *profile = sites->profile;
 	struct table *table = sites->table;
-	enum capture_source source;
+	enum selection_source source;
 
 	row[I_SHARE] = cell_real(share_of(site->runs, table->runs.seen));
 	row[I_TOTAL] = cell_number(site->total);
 	row[I_SCORE] = cell_real(score);
+	row[I_SHOWN_SCORE] = cell_number((uint64_t)(score + 0.5));
 	row[I_ITEM] = cell_text(sites->items[site->item].text);
 	row[I_RUNS] = cell_number(site->runs);
 	row[I_DISTINCT] = cell_number(site->list.count);
@@ -202,7 +218,7 @@ static void row_fill(struct sites *sites, struct cell *row, const struct site *s
 		site_caller_fill(&row[I_CALLER], profile, site->caller);
 	}
 	if (site_source(sites, site, &source) && source_is_argument(source))
-		argument_fill(sites, row, site, source - CAPTURE_ARG0);
+		argument_fill(sites, row, site, source - SELECTION_ARG0);
 	else
 		instruction_fill(sites, row, site, instruction);
 }
@@ -234,7 +250,7 @@ static void site_consider(struct sites *sites, const struct site *site, struct l
 	struct last_place candidate = {
 		.location = site->location,
 		.caller = site->caller,
-		.instruction = sites->items[site->item].class == CAPTURE_INSTRUCTION,
+		.instruction = sites->items[site->item].class == SELECTION_INSTRUCTION,
 		.score = (double)site->total * pow(low, SCORE_POWER),
 		.preference = site_preference(sites, site->item),
 	};

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What paths repeat in: strata, which are cycles of repeated paths, and the layers above, cycles of what is below them.
+ * What paths repeat in: strata, which are cycles of repeated paths, and the layers above, cycles of
+ * what is below them.
  *
- * Cycles are kept by process, and only those that were run more than once. The others are counted: the view of layers has both, with
- * what was cut because it was too long and what was broken because memory was full.
+ * Cycles are kept by process, and only those that were run more than once. The others are counted:
+ * the view of layers has both, with what was cut because it was too long and what was broken
+ * because memory was full.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "analyse/heats.h"
+#include "analyse/meta.h"
 #include "analyse/order_cycles.h"
 #include "analyse/steps.h"
 #include "analyse/views.h"
@@ -26,7 +31,7 @@ static size_t threads_count(const struct profile *profile, const struct filter *
 	*ret_all = 0;
 	for (uint32_t i = 1; i < profile->thread_count; i++) {
 		if (profile->threads[i].process != process ||
-		    !order_thread_end(profile, i).units[SEQUENCE_RUN])
+		    !order_thread_end(profile, i).units[SEQUENCE_BLOCK])
 			continue;
 		++*ret_all;
 		selected += filter_thread(filter, profile, i);
@@ -34,7 +39,7 @@ static size_t threads_count(const struct profile *profile, const struct filter *
 	return selected;
 }
 
-/* --- Cycles of a level ------------------------------------------------------------------------------ */
+/* --- Cycles of a level ------------------------------------------------------------------------ */
 
 struct strata {
 	const struct profile *profile;
@@ -43,13 +48,15 @@ struct strata {
 	unsigned level;
 	struct order_code *codes; /* by process; those that are selected */
 	bool *loaded; /* by process */
+	bool *partly; /* by process: only some of its threads are selected */
 	size_t processes;
 	struct order_cycles cycles; /* of the level and of those below */
 	ARRAY(struct order_cycle) items; /* of the level; equal ones are one */
-	struct map
-		same; /* hash of process, level and number to the number of the first that is equal */
+	struct map same; /* hash of process, level and number to the first that is equal */
 	struct map contents; /* hash of process, level and symbols to the same */
 	struct map places; /* the first's hash to its index in items */
+	struct heats heats; /* with request->has_heat only */
+	struct map heat_of; /* cycle_key() to the heat of a trip; with request->has_heat only */
 };
 
 static void strata_deinit(struct strata *strata)
@@ -59,11 +66,15 @@ static void strata_deinit(struct strata *strata)
 			order_code_deinit(&strata->codes[i]);
 	free(strata->codes);
 	free(strata->loaded);
+	free(strata->partly);
 	order_cycles_deinit(&strata->cycles);
 	array_deinit(&strata->items);
 	map_deinit(&strata->same);
 	map_deinit(&strata->contents);
 	map_deinit(&strata->places);
+	map_deinit(&strata->heat_of);
+	if (strata->request->has_heat)
+		heats_deinit(&strata->heats);
 }
 
 static int processes_load(struct strata *strata)
@@ -73,17 +84,20 @@ static int processes_load(struct strata *strata)
 
 	strata->codes = mem_zalloc(profile->process_count * sizeof(*strata->codes));
 	strata->loaded = mem_zalloc(profile->process_count);
+	strata->partly = mem_zalloc(profile->process_count);
 	for (uint32_t i = 1; i < profile->process_count && !err; i++) {
 		size_t all, some = threads_count(profile, &strata->request->filter, i, &all);
 
 		if (!some)
 			continue;
-		if (some < all)
+		if (some < all && strata->level > STRATA)
 			return err_set(
 				-EINVAL,
-				"cycles are kept by process, and the filter chooses only %zu of "
-				"the %zu threads of process %u; the view paths tells them apart",
+				"cycles above strata are kept by process, and the filter chooses "
+				"only %zu of the %zu threads of process %u; leave out --level, or "
+				"choose all of them",
 				some, all, profile->processes[i].pid);
+		strata->partly[i] = some < all;
 		strata->loaded[i] = true;
 		strata->processes++;
 		err = order_code_init(&strata->codes[i], profile, i);
@@ -98,24 +112,77 @@ static uint64_t cycle_value(const struct order_cycle *cycle)
 	return cycle->trips * cycle->weight;
 }
 
-static int cycle_order(const void *left, const void *right)
+/*
+ * A cycle that came again after memory was full has another number, and so has what holds it.
+ * Levels are gone through from below: what holds equal cycles equally often is equal.
+ */
+static uint64_t cycle_key(const struct order_cycle *cycle, unsigned level, uint64_t number)
+{
+	return hash64_pair(hash64_pair(cycle->process, level), number);
+}
+
+/* The heat of all trips; without a kind, instructions. */
+static uint64_t cycle_hot(const struct strata *strata, const struct order_cycle *cycle)
+{
+	const uint64_t *heat;
+	uint64_t hot;
+
+	if (!strata->request->has_heat)
+		return cycle_value(cycle);
+	heat = map_find(&strata->heat_of, cycle_key(cycle, cycle->level, cycle->number));
+	if (!heat || __builtin_mul_overflow(*heat, cycle->trips, &hot))
+		return heat ? UINT64_MAX : 0;
+	return hot;
+}
+
+static int path_heat(struct strata *strata, const struct order_cycle *path, uint64_t *ret)
+{
+	struct order_blocks blocks = {};
+	int err = order_path_blocks(&strata->codes[path->process], path->number, &blocks);
+
+	array_each(&blocks.items, block)
+		*ret += heats_of(&strata->heats, *block, NULL)->of[strata->request->heat];
+	array_deinit(&blocks.items);
+	return err;
+}
+
+/* Cycles are by level from below, and each is as hot as what it holds. */
+static int heats_make(struct strata *strata)
+{
+	int err = 0;
+
+	heats_init(&strata->heats, strata->profile, &strata->request->code);
+	array_each(&strata->cycles.items, cycle) {
+		const struct flow_symbol *symbol = order_cycle_symbols(&strata->cycles, cycle);
+		uint64_t heat = 0;
+
+		if (!cycle->level)
+			err = err ? err : path_heat(strata, cycle, &heat);
+		for (uint32_t i = 0; cycle->level && i < cycle->length; i++, symbol++) {
+			const uint64_t *below =
+				map_find(&strata->heat_of,
+					 cycle_key(cycle, cycle->level - 1, symbol->number));
+
+			heat += below ? *below * symbol->trips : 0;
+		}
+		*map_at(&strata->heat_of, cycle_key(cycle, cycle->level, cycle->number), NULL) =
+			heat;
+	}
+	return err;
+}
+
+static int cycle_order(const void *left, const void *right, void *context)
 {
 	const struct order_cycle *a = left, *b = right;
+	uint64_t hot_a = cycle_hot(context, a), hot_b = cycle_hot(context, b);
 
+	if (hot_a != hot_b)
+		return hot_a < hot_b ? 1 : -1;
 	if (cycle_value(a) != cycle_value(b))
 		return cycle_value(a) < cycle_value(b) ? 1 : -1;
 	if (a->process != b->process)
 		return a->process < b->process ? -1 : 1;
 	return (a->number > b->number) - (a->number < b->number);
-}
-
-/*
- * A cycle that came again after memory was full has another number, and so has what holds it. Levels are gone through from
- * below: what holds equal cycles equally often is equal.
- */
-static uint64_t cycle_key(const struct order_cycle *cycle, unsigned level, uint64_t number)
-{
-	return hash64_pair(hash64_pair(cycle->process, level), number);
 }
 
 static uint64_t content_key(const struct strata *strata, const struct order_cycle *cycle)
@@ -165,6 +232,86 @@ static void cycles_collect(struct strata *strata)
 			cycle_add(strata, cycle);
 }
 
+/* --- Strata of some threads ------------------------------------------------------------------- */
+
+/*
+ * Cycles are kept with the trips of all threads of their process. Where only some are selected,
+ * their strata are found again in their rows and counted; which there are is known.
+ */
+struct recount {
+	struct strata *strata;
+	uint32_t process;
+	ARRAY(struct sequence_repeat) open; /* repeated paths from the open stratum on */
+	uint64_t last; /* place + 1 of the stratum before; 0: none that is kept */
+};
+
+static void stratum_count(void *context, size_t first, size_t count)
+{
+	struct recount *recount = context;
+	struct strata *strata = recount->strata;
+	const struct order_cycle of = { .process = recount->process, .level = STRATA };
+	uint64_t key = cycle_key(&of, STRATA, count);
+	const uint64_t *number, *place;
+
+	for (size_t i = first; i < first + count; i++)
+		key = hash64_pair(key, hash64_pair(recount->open.items[i].path,
+						   recount->open.items[i].trips));
+	number = map_find(&strata->contents, key);
+	place = number ? map_find(&strata->places, cycle_key(&of, STRATA, *number)) : NULL;
+	if (place) {
+		strata->items.items[*place].trips++;
+		strata->items.items[*place].repeats += recount->last != *place + 1;
+	}
+	recount->last = place ? *place + 1 : 0;
+}
+
+static int recount_row_take(void *context, const struct profile_flow *row,
+			    const struct sequence_position *begin,
+			    const struct sequence_repeats *repeats)
+{
+	struct recount *recount = context;
+	uint32_t max_cycle = (uint32_t)meta_number(recount->strata->profile, META_MAX_CYCLE);
+	size_t open;
+
+	array_each(&repeats->items, item)
+		*array_push(&recount->open) = *item;
+	open = sequence_strata(recount->open.items, recount->open.count,
+			       max_cycle ? max_cycle : LAYER_MAX_CYCLE, stratum_count, recount);
+	recount->open.count -= open;
+	memmove(recount->open.items, recount->open.items + open,
+		recount->open.count * sizeof(*recount->open.items));
+	return 0;
+}
+
+static int thread_recount(struct strata *strata, uint32_t thread)
+{
+	uint32_t process = strata->profile->threads[thread].process;
+	struct recount recount = { .strata = strata, .process = process };
+	int err = order_walk(&strata->codes[process], thread, recount_row_take, &recount);
+
+	if (!err && recount.open.count)
+		stratum_count(&recount, 0, recount.open.count);
+	array_deinit(&recount.open);
+	return err;
+}
+
+static int threads_recount(struct strata *strata)
+{
+	const struct profile *profile = strata->profile;
+	int err = 0;
+
+	array_each(&strata->items, cycle)
+		if (strata->partly[cycle->process])
+			cycle->trips = cycle->repeats = 0;
+	for (uint32_t i = 1; i < profile->thread_count && !err; i++)
+		if (strata->partly[profile->threads[i].process] &&
+		    filter_thread(&strata->request->filter, profile, i))
+			err = thread_recount(strata, i);
+	return err;
+}
+
+/* --- Rows ------------------------------------------------------------------------------------- */
+
 /* The path that something begins with. */
 static uint64_t first_path(const struct order_cycles *cycles, uint32_t process, unsigned level,
 			   uint64_t number)
@@ -177,9 +324,10 @@ static uint64_t first_path(const struct order_cycles *cycles, uint32_t process, 
 }
 
 enum {
-	S_AT,
 	S_PART,
+	S_AT,
 	S_ALL,
+	S_HOT,
 	S_OFTEN,
 	S_EACH,
 	S_PROCESS,
@@ -200,11 +348,12 @@ enum {
 };
 
 static const struct column stratum_columns[] = {
-	[S_AT] = { "at", "Cycle", COLUMN_INTEGER, COLUMN_PEOPLE },
 	[S_PART] = { "part", "Share", COLUMN_SHARE, COLUMN_PEOPLE },
-	[S_ALL] = { "all", "Instructions", COLUMN_COUNT, COLUMN_PEOPLE },
+	[S_AT] = { "at", "Cycle", COLUMN_INTEGER, COLUMN_PEOPLE },
+	[S_ALL] = { "all", "Instructions", COLUMN_COUNT, COLUMN_PEOPLE, .spare = 2 },
+	[S_HOT] = { "heat", "Heat", COLUMN_COUNT, .optional = true },
 	[S_OFTEN] = { "often", "Trips", COLUMN_COUNT, COLUMN_PEOPLE },
-	[S_EACH] = { "each", "Each", COLUMN_COUNT, COLUMN_PEOPLE },
+	[S_EACH] = { "each", "Each", COLUMN_COUNT, COLUMN_PEOPLE, .spare = 1 },
 	[S_PROCESS] = { "process", "PID", COLUMN_INTEGER, COLUMN_PEOPLE, .optional = true },
 	[S_SYMBOL] = { "symbol_number", "Holds", COLUMN_INTEGER },
 	[S_SYMBOL_TRIPS] = { "symbol_trips", "Times", COLUMN_COUNT },
@@ -235,11 +384,14 @@ static void cycle_fill(const struct strata *strata, const struct order_cycle *cy
 	row[S_PID] = cell_integer(strata->profile->processes[cycle->process].pid);
 }
 
-static void cycle_head_fill(const struct strata *strata, struct cell *row)
+static void cycle_head_fill(const struct strata *strata, const struct order_cycle *cycle,
+			    struct cell *row)
 {
 	row[S_AT] = row[S_NUMBER];
 	row[S_PART] = row[S_SHARE];
 	row[S_ALL] = row[S_INSTRUCTIONS];
+	if (strata->request->has_heat)
+		row[S_HOT] = cell_number(cycle_hot(strata, cycle));
 	row[S_OFTEN] = row[S_TRIPS];
 	row[S_EACH] = row[S_WEIGHT];
 	if (strata->processes > 1)
@@ -278,7 +430,7 @@ static void cycle_rows_add(struct strata *strata, const struct order_cycle *cycl
 
 		cycle_fill(strata, cycle, row);
 		if (!i)
-			cycle_head_fill(strata, row);
+			cycle_head_fill(strata, cycle, row);
 		row[S_STEP] = cell_integer((int64_t)i);
 		symbol_fill(strata, cycle, &symbols[i], row);
 	}
@@ -294,11 +446,13 @@ static void cycles_show(struct strata *strata)
 	size_t shown = 0;
 
 	if (strata->items.count)
-		qsort(strata->items.items, strata->items.count, sizeof(*strata->items.items),
-		      cycle_order);
+		qsort_r(strata->items.items, strata->items.count, sizeof(*strata->items.items),
+			cycle_order, strata);
 	array_each(&strata->items, cycle) {
 		uint64_t value = cycle_value(cycle);
 
+		if (!cycle->trips)
+			continue;
 		table->totals.selected += value;
 		if ((request->limit && shown >= request->limit) ||
 		    share_of(value, table->totals.seen) < request->min_share) {
@@ -310,8 +464,8 @@ static void cycles_show(struct strata *strata)
 	}
 }
 
-int trace_strata(const struct profile *profile, const struct view_request *request,
-		 struct table **ret)
+int view_strata(const struct profile *profile, const struct view_request *request,
+		struct table **ret)
 {
 	AUTO(table_destroy_auto)
 	struct table *table = table_create("strata", stratum_columns, S_COLUMNS);
@@ -327,13 +481,18 @@ int trace_strata(const struct profile *profile, const struct view_request *reque
 	err = processes_load(&strata);
 	if (err)
 		return err;
+	if (request->has_heat && (err = heats_make(&strata)))
+		return err;
 	cycles_collect(&strata);
+	err = threads_recount(&strata);
+	if (err)
+		return err;
 	cycles_show(&strata);
 	*ret = take_ptr(table);
 	return 0;
 }
 
-/* --- Counts of levels ------------------------------------------------------------------------------- */
+/* --- Counts of levels ------------------------------------------------------------------------- */
 
 enum {
 	L_LEVEL,
@@ -356,14 +515,14 @@ enum {
 
 static const struct column layer_columns[] = {
 	[L_LEVEL] = { "level", "Level", COLUMN_INTEGER },
-	[L_WHAT] = { "what", "Cycles", COLUMN_TEXT },
-	[L_SYMBOLS] = { "symbols", "Symbols", COLUMN_COUNT },
+	[L_WHAT] = { "what", "Cycles", COLUMN_TEXT, .elastic = true, .comfort = 15 },
+	[L_SYMBOLS] = { "symbols", "Symbols", COLUMN_COUNT, .spare = 1 },
 	[L_CYCLES] = { "cycles", "Run", COLUMN_COUNT },
-	[L_REPEATS] = { "repeats", "In a row", COLUMN_COUNT },
+	[L_REPEATS] = { "repeats", "In a row", COLUMN_COUNT, .spare = 3 },
 	[L_KEPT] = { "kept", "Kept", COLUMN_COUNT },
-	[L_KEPT_SHARE] = { "kept_share", "Share", COLUMN_SHARE },
+	[L_KEPT_SHARE] = { "kept_share", "Kept%", COLUMN_SHARE },
 	[L_RARE] = { "rare", "Rare", COLUMN_COUNT },
-	[L_RARE_SHARE] = { "rare_share", "Share", COLUMN_SHARE },
+	[L_RARE_SHARE] = { "rare_share", "Rare%", COLUMN_SHARE, .spare = 2 },
 	[L_CUT] = { "cut", "Cut", COLUMN_COUNT },
 	[L_BROKEN] = { "broken", "Broken", COLUMN_COUNT },
 	[L_KEPT_TRIPS] = { "kept_trips", "", COLUMN_COUNT, COLUMN_DATA },
@@ -453,8 +612,8 @@ static void level_row_add(struct table *table, unsigned level, const struct coun
 	row[L_RARE_INSTRUCTIONS] = cell_number(counts->rare_weight);
 }
 
-int trace_layers(const struct profile *profile, const struct view_request *request,
-		 struct table **ret)
+int view_layers(const struct profile *profile, const struct view_request *request,
+		struct table **ret)
 {
 	AUTO(table_destroy_auto)
 	struct table *table = table_create("layers", layer_columns, L_COLUMNS);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What kinds of instructions were executed, by module. How often each block ran is counted; what it does comes from its code, in the profile
- * or in the file that ran. Where the code is gone, the instructions are in a column of their own and in no kind.
+ * What kinds of instructions were executed, by module. How often each block ran is counted; what it
+ * does comes from its code, in the profile or in the file that ran. Where the code is gone, the
+ * instructions are in a column of their own and in no kind.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,9 +22,9 @@ struct mix {
 };
 
 enum {
-	X_MODULE,
 	X_INSTRUCTIONS,
 	X_SHARE,
+	X_MODULE,
 	X_UNKNOWN_SHARE,
 	X_KINDS,
 	X_PARTS = X_KINDS + HEAT_KIND_COUNT,
@@ -33,9 +34,9 @@ enum {
 
 /* The first kind, instructions, has its columns above. */
 static const struct column mix_columns[X_COLUMNS] = {
-	[X_MODULE] = { "module", "Module", COLUMN_TEXT, .elastic = true },
 	[X_INSTRUCTIONS] = { "all", "Instructions", COLUMN_COUNT, COLUMN_PEOPLE },
 	[X_SHARE] = { "share", "Share", COLUMN_SHARE },
+	[X_MODULE] = { "module", "Module", COLUMN_TEXT, .elastic = true, .comfort = 20 },
 	[X_UNKNOWN_SHARE] = { "no_code", "no code", COLUMN_SHARE, COLUMN_PEOPLE, .optional = true },
 #define X(name, text, what, amount)                                                                \
 	[X_KINDS + HEAT_##name] = { text, "", COLUMN_COUNT, COLUMN_DATA },                         \
@@ -98,20 +99,25 @@ static void mix_row_add(struct table *table, const struct profile *profile, cons
 	}
 }
 
-int trace_mix(const struct profile *profile, const struct view_request *request, struct table **ret)
+int view_mix(const struct profile *profile, const struct view_request *request, struct table **ret)
 {
 	AUTO(free_ptr) struct mix *mixes = mem_zalloc(profile->module_count * sizeof(*mixes));
 	struct table *table;
 	struct heats heats;
 
-	if (!strcmp(profile_meta(profile, META_TOOL), "coverage"))
+	if (request->by_phase)
+		return mix_by_phase(profile, request, ret);
+	if (request->detectors || request->agree)
+		return err_set(-EINVAL, "--detectors, --agree: they find phases; give --by-phase");
+	if (meta_only_marks(profile))
 		return err_set(-ENODATA,
 			       "this profile says which code ran, not how often; record it "
 			       "with another tool than coverage");
 	table = table_create("mix", mix_columns, X_COLUMNS);
+	table->repeated_columns = X_MODULE + 1;
 	heats_init(&heats, profile, &request->code);
 	mixes_collect(profile, request, &heats, mixes);
-	trace_totals_set(table, profile);
+	executed_totals_set(table, profile, NULL);
 	qsort(mixes, profile->module_count, sizeof(*mixes), mix_order);
 	for (size_t i = 0; i < profile->module_count && mixes[i].module; i++) {
 		uint64_t all = mixes[i].heat.of[HEAT_INSTRUCTIONS];

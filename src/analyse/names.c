@@ -75,7 +75,7 @@ const char *name_of_module(const struct profile *profile, uint32_t module)
 
 const char *name_of_file(const struct profile *profile, uint32_t file)
 {
-	const char *path = file ? profile->files[file] : NULL;
+	const char *path = file ? profile->files[file].path : NULL;
 
 	return path && *path ? path : NULL;
 }

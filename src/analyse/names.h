@@ -21,5 +21,8 @@ bool name_is_thunk(const char *name);
 const char *name_of_file(const struct profile *profile, uint32_t file);
 /* The name of a mark, such as "[stack cut: ...]", by its address in the module of marks. */
 const char *name_of_mark(uint64_t address);
-/* The function whose code a location lies in: the one that everything there is inlined into; 0 unknown. */
+/*
+ * The function whose code a location lies in: the one that everything there is inlined into; 0
+ * unknown.
+ */
 uint32_t location_function(const struct profile *profile, uint32_t location);

@@ -2,10 +2,15 @@
 /*
  * Reads the order of execution.
  *
+ *	in	the rows of a thread, as the profile has them
+ *	out	paths, trips and blocks, in the order of execution
+ *	owner	the view that walks them
+ *
  * Invariants
- *  1. After order_code_init(), each run has only blocks that the profile has, and each path only runs that there are.
- *  2. A row that was read ends, in instructions, runs, paths and repeated paths, where the profile says. So nothing that is done
- *     for each of a row's runs takes longer than the thread's own numbers promise.
+ *  1. After order_code_init(), each path has only blocks that the profile has.
+ *  2. A row that was read ends, in instructions, blocks, paths and repeated paths, where the
+ *     profile says. So nothing that is done for each of a row's blocks takes longer than the
+ *     thread's own numbers promise.
  */
 #include "analyse/order.h"
 
@@ -14,7 +19,7 @@
 
 #include "analyse/meta.h"
 #include "base/err.h"
-#include "profile/flow.h"
+#include "paths/flow.h"
 
 int order_check(const struct profile *profile)
 {
@@ -33,70 +38,37 @@ int order_check(const struct profile *profile)
 				 "assay trace --tool paths");
 }
 
-/* --- What numbers stand for ------------------------------------------------------------------------- */
+/* --- What numbers stand for ------------------------------------------------------------------- */
 
-static const struct profile_run_parent *parent_find(const struct profile *profile, uint32_t process)
+/* Blocks of a merged profile follow those of other parts: base is where the row's begin. */
+static int blocks_check(struct order_code *code, size_t from, uint32_t base)
 {
-	for (size_t i = 0; i < profile->run_parent_count; i++)
-		if (profile->run_parents[i].process == process)
-			return &profile->run_parents[i];
-	return NULL;
-}
+	size_t limit = code->profile->block_count > base ? code->profile->block_count - base : 0;
 
-static int run_tables_add(const struct profile *profile, uint32_t process, struct runs *runs)
-{
-	int err = 0;
+	for (size_t i = from; i < code->paths.blocks.count; i++) {
+		uint32_t *block = &code->paths.blocks.items[i];
 
-	for (size_t i = 0; i < profile->run_table_count && !err; i++) {
-		const struct profile_definitions *row = &profile->run_tables[i];
-
-		if (row->process == process)
-			err = runs_add(runs, row->first, row->count, row->data, row->size);
-	}
-	return err;
-}
-
-/* depth bounds the ancestors that a file can claim. */
-static int runs_load(const struct profile *profile, uint32_t process, size_t depth,
-		     struct runs *runs)
-{
-	const struct profile_run_parent *parent = parent_find(profile, process);
-	struct runs inherited;
-	int err = 0;
-
-	if (!depth)
-		return err_set(-EBADMSG, "process %u descends from itself: the profile is damaged",
-			       profile->processes[process].pid);
-	if (parent && parent->inherited > 1) {
-		runs_init(&inherited);
-		err = runs_load(profile, parent->parent, depth - 1, &inherited);
-		err = err ? err : runs_inherit(runs, &inherited, parent->inherited);
-		runs_deinit(&inherited);
-	}
-	return err ? err : run_tables_add(profile, process, runs);
-}
-
-static int runs_check(struct order_code *code)
-{
-	size_t limit = code->profile->block_count;
-
-	array_each(&code->runs.blocks, block)
 		if (!*block || *block >= limit)
 			return err_set(-EBADMSG,
-				       "a run has block %u, which does not exist: the profile is "
+				       "a path has block %u, which does not exist: the profile is "
 				       "damaged",
 				       *block);
-	array_reserve(&code->weights, runs_limit(&code->runs));
-	for (size_t i = 0; i < runs_limit(&code->runs); i++) {
-		const uint32_t *blocks = NULL;
-		size_t count = runs_at(&code->runs, i, &blocks);
-		uint32_t weight = 0;
-
-		for (size_t j = 0; j < count; j++)
-			weight += code->profile->blocks[blocks[j]].instructions;
-		*array_push(&code->weights) = weight;
+		*block += base;
 	}
 	return 0;
+}
+
+static int path_table_add(struct order_code *code, const struct profile_path_table *row)
+{
+	size_t from = code->paths.blocks.count;
+	int err = sequence_paths_add(&code->paths, &(struct sequence_definitions){
+							   .first = row->first,
+							   .count = row->count,
+							   .data = row->data,
+							   .size = row->size,
+						   });
+
+	return err ? err : blocks_check(code, from, row->base);
 }
 
 static int paths_load(struct order_code *code)
@@ -106,96 +78,56 @@ static int paths_load(struct order_code *code)
 
 	/* A view may have the paths of all processes in memory. */
 	code->paths.room = SEQUENCE_PATHS_ROOM / profile->process_count;
-	for (size_t i = 0; i < profile->path_table_count && !err; i++) {
-		const struct profile_definitions *row = &profile->path_tables[i];
-
-		if (row->process == code->process)
-			err = sequence_paths_add(&code->paths, &(struct sequence_definitions){
-								       .first = row->first,
-								       .count = row->count,
-								       .data = row->data,
-								       .size = row->size,
-							       });
-	}
-	array_each(&code->paths.runs, run)
-		if (!err && (!*run || *run >= runs_limit(&code->runs)))
-			err = err_set(-EBADMSG,
-				      "a path has run %u, which does not exist: the profile is "
-				      "damaged",
-				      *run);
+	for (size_t i = 0; i < profile->path_table_count && !err; i++)
+		if (profile->path_tables[i].process == code->process)
+			err = path_table_add(code, &profile->path_tables[i]);
 	sequence_paths_end(&code->paths);
 	return err ? err_wrap(err, "paths of process %u", profile->processes[code->process].pid)
 		   : 0;
 }
 
-/* What runs are is written when a process ends, and not at all if the collector is killed before. */
-static int runs_were_written(const struct order_code *code)
-{
-	const struct profile *profile = code->profile;
-
-	if (runs_limit(&code->runs) > 1)
-		return 0;
-	for (size_t i = 0; i < profile->path_table_count; i++)
-		if (profile->path_tables[i].process == code->process)
-			return err_set(-ENODATA,
-				       "process %u: the recording was killed before it was "
-				       "written which blocks the process ran, so the order of "
-				       "execution cannot be told; record again",
-				       profile->processes[code->process].pid);
-	return 0;
-}
-
 int order_code_init(struct order_code *code, const struct profile *profile, uint32_t process)
 {
-	int err;
-
 	*code = (struct order_code){ .profile = profile, .process = process };
-	runs_init(&code->runs);
 	sequence_paths_init(&code->paths);
-	err = runs_load(profile, process, profile->process_count, &code->runs);
-	runs_end(&code->runs);
-	err = err ? err : runs_were_written(code);
-	err = err ? err : runs_check(code);
-	return err ? err : paths_load(code);
+	array_reserve(&code->weights, profile->block_count);
+	for (size_t i = 0; i < profile->block_count; i++)
+		*array_push(&code->weights) = profile->blocks[i].instructions;
+	return paths_load(code);
 }
 
 void order_code_deinit(struct order_code *code)
 {
-	runs_deinit(&code->runs);
 	sequence_paths_deinit(&code->paths);
 	array_deinit(&code->weights);
 }
 
 int order_path_blocks(const struct order_code *code, uint64_t path, struct order_blocks *ret)
 {
-	const uint32_t *runs = NULL, *blocks = NULL;
-	size_t length = sequence_path(&code->paths, path, &runs);
+	const uint32_t *blocks = NULL;
+	size_t length = sequence_path(&code->paths, path, &blocks);
 
 	if (!length)
 		return err_set(-EBADMSG,
 			       "path %" PRIu64 " is not defined: rows of the profile are missing",
 			       path);
-	for (size_t i = 0; i < length; i++) {
-		size_t count = runs_at(&code->runs, runs[i], &blocks);
-
-		for (size_t j = 0; j < count; j++)
-			*array_push(&ret->items) = blocks[j];
-	}
+	for (size_t i = 0; i < length; i++)
+		*array_push(&ret->items) = blocks[i];
 	return 0;
 }
 
 uint64_t order_path_weight(const struct order_code *code, uint64_t path)
 {
-	const uint32_t *runs = NULL;
-	size_t length = sequence_path(&code->paths, path, &runs);
+	const uint32_t *blocks = NULL;
+	size_t length = sequence_path(&code->paths, path, &blocks);
 	uint64_t weight = 0;
 
 	for (size_t i = 0; i < length; i++)
-		weight += code->weights.items[runs[i]];
+		weight += code->weights.items[blocks[i]];
 	return weight;
 }
 
-/* --- Rows ------------------------------------------------------------------------------------------- */
+/* --- Rows ------------------------------------------------------------------------------------- */
 
 size_t order_rows(const struct profile *profile, uint32_t thread, const struct profile_flow **ret)
 {
@@ -220,7 +152,7 @@ struct sequence_position order_end(const struct profile_flow *row)
 {
 	return (struct sequence_position){ .units = {
 						   [SEQUENCE_INSTRUCTION] = row->instructions,
-						   [SEQUENCE_RUN] = row->runs,
+						   [SEQUENCE_BLOCK] = row->blocks,
 						   [SEQUENCE_PATH] = row->paths,
 						   [SEQUENCE_REPEAT] = row->repeats,
 						   [SEQUENCE_STRATUM] = row->strata,
@@ -239,15 +171,15 @@ struct sequence_position order_thread_end(const struct profile *profile, uint32_
 static bool repeat_add(const struct order_code *code, const struct sequence_repeat *repeat,
 		       struct sequence_position *at)
 {
-	const uint32_t *runs = NULL;
-	size_t length = sequence_path(&code->paths, repeat->path, &runs);
+	const uint32_t *blocks = NULL;
+	size_t length = sequence_path(&code->paths, repeat->path, &blocks);
 	uint64_t size[SEQUENCE_UNIT_COUNT] = {
-		[SEQUENCE_INSTRUCTION] = 0, [SEQUENCE_RUN] = length, [SEQUENCE_PATH] = 1
+		[SEQUENCE_INSTRUCTION] = 0, [SEQUENCE_BLOCK] = length, [SEQUENCE_PATH] = 1
 	};
 	uint64_t all;
 
 	for (size_t i = 0; i < length; i++)
-		size[SEQUENCE_INSTRUCTION] += code->weights.items[runs[i]];
+		size[SEQUENCE_INSTRUCTION] += code->weights.items[blocks[i]];
 	for (unsigned unit = 0; unit < SEQUENCE_UNIT_COUNT; unit++)
 		if (__builtin_mul_overflow(size[unit], repeat->trips, &all) ||
 		    __builtin_add_overflow(at->units[unit], all, &at->units[unit]))
@@ -296,7 +228,7 @@ int order_walk(const struct order_code *code, uint32_t thread, order_row_fn take
 	return err;
 }
 
-/* --- Sums ------------------------------------------------------------------------------------------- */
+/* --- Sums ------------------------------------------------------------------------------------- */
 
 void order_trips_deinit(struct order_trips *trips)
 {
@@ -325,35 +257,31 @@ int order_trips_add(const struct order_code *code, uint32_t thread, struct order
 	return order_walk(code, thread, trips_take, trips);
 }
 
-static uint64_t instructions_all(const struct profile *profile, uint64_t *ret_runs)
+static uint64_t instructions_all(const struct profile *profile)
 {
 	uint64_t instructions = 0;
 
-	*ret_runs = 0;
-	for (uint32_t i = 1; i < profile->thread_count; i++) {
-		struct sequence_position end = order_thread_end(profile, i);
-
-		instructions += end.units[SEQUENCE_INSTRUCTION];
-		*ret_runs += end.units[SEQUENCE_RUN];
-	}
+	for (uint32_t i = 1; i < profile->thread_count; i++)
+		instructions += order_thread_end(profile, i).units[SEQUENCE_INSTRUCTION];
 	return instructions;
 }
 
-/* Losses are of runs. */
+/* Losses are of segments. */
 static void totals_fill(struct table *table, const struct profile *profile, uint64_t kept,
-			uint64_t runs, uint64_t selected)
+			uint64_t selected)
 {
-	double each = runs ? (double)kept / (double)runs : 1;
-	struct profile_named_count *losses =
-		table_alloc(table, (profile->loss_count + 1) * sizeof(*losses));
+	const struct profile_recording *executed = profile_recording(profile, RECORDING_EXECUTED);
+	size_t count = executed ? executed->loss_count : 0;
+	double each = executed && executed->kept ? (double)kept / (double)executed->kept : 1;
+	struct profile_named_count *losses = table_alloc(table, (count + 1) * sizeof(*losses));
 
 	table->totals = (struct totals){ .seen = kept,
 					 .kept = kept,
 					 .selected = selected,
 					 .losses = losses,
-					 .loss_count = profile->loss_count };
-	for (size_t i = 0; i < profile->loss_count; i++) {
-		losses[i] = profile->losses[i];
+					 .loss_count = count };
+	for (size_t i = 0; i < count; i++) {
+		losses[i] = executed->losses[i];
 		losses[i].count = (uint64_t)((double)losses[i].count * each);
 		table->totals.seen += losses[i].count;
 	}
@@ -361,16 +289,11 @@ static void totals_fill(struct table *table, const struct profile *profile, uint
 
 void order_totals_set(struct table *table, const struct profile *profile, uint64_t selected)
 {
-	uint64_t runs, kept = instructions_all(profile, &runs);
-
-	totals_fill(table, profile, kept, runs, selected);
+	totals_fill(table, profile, instructions_all(profile), selected);
 }
 
 void order_totals_scale(struct table *table, const struct profile *profile, uint64_t kept,
 			uint64_t selected)
 {
-	uint64_t runs;
-
-	instructions_all(profile, &runs);
-	totals_fill(table, profile, kept, runs, selected);
+	totals_fill(table, profile, kept, selected);
 }

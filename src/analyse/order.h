@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The order in which threads executed code, as a profile has it: what the numbers of a process stand for, and its threads' rows, decoded
- * one at a time and checked against what the profile says about them.
+ * The order in which threads executed code, as a profile has it: what the numbers of a process
+ * stand for, and its threads' rows, decoded one at a time and checked against what the profile says
+ * about them.
  *
  *	struct order_code code;
  *	err = order_code_init(&code, profile, process);
@@ -13,16 +14,14 @@
 #pragma once
 
 #include "analyse/table.h"
-#include "profile/runs.h"
-#include "profile/sequence.h"
+#include "paths/sequence.h"
 #include "store/profile.h"
 
 struct order_code {
 	const struct profile *profile;
 	uint32_t process;
-	struct runs runs; /* every block is one of the profile's */
-	struct sequence_paths paths;
-	ARRAY(uint32_t) weights; /* instructions by run */
+	struct sequence_paths paths; /* every block is one of the profile's */
+	ARRAY(uint32_t) weights; /* instructions by block */
 };
 
 /* Also after a failure, order_code_deinit() is needed. */
@@ -64,8 +63,8 @@ int order_trips_add(const struct order_code *code, uint32_t thread, struct order
 int order_check(const struct profile *profile);
 /* How far a thread came. */
 struct sequence_position order_thread_end(const struct profile *profile, uint32_t thread);
-/* Totals in instructions; runs that were lost are taken to be as long as the others. */
+/* Totals in instructions; segments that were lost are taken to be as long as the others. */
 void order_totals_set(struct table *table, const struct profile *profile, uint64_t selected);
-/* Totals of something else that every run has as much of, on average. */
+/* Totals of something else that every segment has as much of, on average. */
 void order_totals_scale(struct table *table, const struct profile *profile, uint64_t kept,
 			uint64_t selected);

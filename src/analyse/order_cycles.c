@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Unpacks cycles, level by level from below: the weight of a path follows from its definition, that of all else from what it holds.
+ * Unpacks cycles, level by level from below: the weight of a path follows from its definition, that
+ * of all else from what it holds.
  *
  * Invariants
  *  1. items are ordered by process, level and number, each once.
@@ -14,7 +15,7 @@
 
 #include "base/err.h"
 
-/* What is being added to. */
+/* The level whose cycles are being added up. */
 struct level {
 	struct order_cycles *cycles;
 	const struct order_code *code;

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The order of execution of a small program that is written down here: recorded by profile/flow.h, read back and shown. */
+// Serves: W3, W4, W6, W7.
+/*
+ * The order of execution of a small program that is written down here: recorded by paths/flow.h,
+ * read back and shown.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,47 +13,48 @@
 #include <errno.h>
 #include <string.h>
 
-#include "analyse/fixture_trace.h"
+#include "support/profile_fixture_trace.h"
+#include "analyse/course.h"
 #include "analyse/order_cycles.h"
 #include "analyse/views.h"
 #include "base/err.h"
-#include "profile/flow.h"
+#include "paths/flow.h"
 
 static struct profile_symbol symbols[] = {
 	{ .name = "", .linkage = "" },
 	{ .module = 1, .name = "main", .linkage = "main", .address = 0x100, .size = 64 },
 	{ .module = 2, .name = "help", .linkage = "help", .address = 0x200, .size = 64 },
 };
-static const char *files[] = { "", "src/a.c" };
-static struct profile_frame frames[] = { {}, { 1, 1, 5 }, { 1, 1, 9 }, { 2, 0, 0 } };
+static struct profile_file files[] = { { 0, "" }, { 1, "src/a.c" } };
+static struct profile_frame frames[] = {
+	{}, { 1, 0, 1, 1, 5 }, { 2, 0, 1, 1, 9 }, { 3, 0, 2, 0, 0 }
+};
 static struct profile_location locations[] = {
-	{}, { 1, 0x100, 1, 1 }, { 1, 0x120, 2, 1 }, { 2, 0x200, 3, 1 }
+	{}, { 1, 1, 0x100, 1, 1 }, { 2, 1, 0x120, 2, 1 }, { 3, 2, 0x200, 3, 1 }
 };
 /* Two of main, with 3 and 4 instructions, and one of help with 10. */
 static struct profile_block blocks[] = {
-	{}, { 1, 8, 3, 0, 1 }, { 2, 8, 4, 1, 1 }, { 3, 30, 10, 2, 1 }
+	{}, { 1, 1, 8, 3, 0, 1 }, { 2, 2, 8, 4, 1, 1 }, { 3, 3, 30, 10, 2, 1 }
 };
-static struct profile_block_part parts[] = { { 1, 3 }, { 2, 4 }, { 3, 10 } };
-#define FORMAT_TEXT "5" /* FLOW_FORMAT */
-static struct profile_named_count meta[] = { { .name = "tool", .text = "paths" },
-					     { .name = "order_format", .text = FORMAT_TEXT } };
+static struct profile_block_part parts[] = { { 1, 0, 1, 3 }, { 2, 0, 2, 4 }, { 3, 0, 3, 10 } };
+#define FORMAT_TEXT "6" /* FLOW_FORMAT */
+static struct profile_fact facts[] = { { 1, "order_format", FORMAT_TEXT }, { 1, "tool", "paths" } };
+static struct fixture_trace trace = { .facts = facts, .fact_count = FIXTURE_COUNT(facts) };
 
-/* Run 1 is all of main, run 2 goes to help, run 3 is help alone. */
-enum { RUNS = 3, STEPS = 3000, AGAIN = 500 };
-static const struct run_blocks run_blocks[RUNS] = { { (const uint32_t[]){ 1, 2 }, 2 },
-						    { (const uint32_t[]){ 1 }, 1 },
-						    { (const uint32_t[]){ 3 }, 1 } };
-static const uint32_t weights[] = { 0, 7, 3, 10 };
-/* Paths: (1) nine times, (1 2 3), (2 3) three times, (2 3 1); and of the other thread (2 3) twice. */
-static const uint32_t first_runs[] = {
-	1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 2, 3, 2, 3, 2, 3, 2, 3, 1
-};
-static const uint32_t second_runs[] = { 2, 3, 2, 3 };
+/* Segments are a block each; blocks 1 and 2 are of main, block 3 is help. */
+enum { BLOCKS = 3, STEPS = 3000, AGAIN = 500 };
+static const uint32_t weights[] = { 0, 3, 4, 10 };
+/*
+ * Paths: (1) nine times, (1 2 3), (2 3) three times, (2 3 1); and of the other thread (2 3) twice.
+ */
+static const uint32_t first_blocks[] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2,
+					 3, 2, 3, 2, 3, 2, 3, 2, 3, 1 };
+static const uint32_t second_blocks[] = { 2, 3, 2, 3 };
 
 /* What a profile would have. */
 struct recording {
 	ARRAY(struct profile_flow) flows;
-	ARRAY(struct profile_definitions) run_tables, path_tables;
+	ARRAY(struct profile_path_table) path_tables;
 	ARRAY(struct profile_cycle_table) cycle_tables;
 	struct cyclepack pack;
 	ARRAY(struct flow_cycle) cycles; /* without their symbols */
@@ -74,7 +79,7 @@ static int row_take(void *context, struct flow *flow, const struct sequence_row 
 		(struct profile_flow){ .thread = thread,
 				       .row = first ? 0 : recording->flows.items[had - 1].row + 1,
 				       .instructions = end[SEQUENCE_INSTRUCTION],
-				       .runs = end[SEQUENCE_RUN],
+				       .blocks = end[SEQUENCE_BLOCK],
 				       .paths = end[SEQUENCE_PATH],
 				       .repeats = end[SEQUENCE_REPEAT],
 				       .strata = end[SEQUENCE_STRATUM],
@@ -90,11 +95,11 @@ static int definitions_take(void *context, const struct sequence_definitions *ro
 	struct recording *recording = context;
 
 	*array_push(&recording->path_tables) =
-		(struct profile_definitions){ .process = 1,
-					      .first = row->first,
-					      .count = row->count,
-					      .data = bytes_keep(recording, row->data, row->size),
-					      .size = row->size };
+		(struct profile_path_table){ .process = 1,
+					     .first = row->first,
+					     .count = row->count,
+					     .data = bytes_keep(recording, row->data, row->size),
+					     .size = row->size };
 	return 0;
 }
 
@@ -136,35 +141,29 @@ static void cycles_end(struct recording *recording)
 	      sizeof(*recording->cycle_tables.items), table_order);
 }
 
-static void runs_take(struct recording *recording)
+static size_t segment_blocks(void *context, uint32_t segment, const uint32_t **ret)
 {
-	struct coder coder;
+	static uint32_t block;
 
-	coder_init(&coder, RUNS_EXPECTED);
-	runs_encode(&coder, run_blocks, RUNS);
-	*array_push(&recording->run_tables) = (struct profile_definitions){
-		.process = 1,
-		.first = 1,
-		.count = RUNS,
-		.data = bytes_keep(recording, coder.out.items, coder.out.count),
-		.size = coder.out.count,
-	};
-	coder_deinit(&coder);
+	block = segment;
+	*ret = &block;
+	return 1;
 }
 
-static void thread_record(struct flow_space *space, uint32_t thread, const uint32_t *runs,
+static void thread_record(struct flow_space *space, uint32_t thread, const uint32_t *order,
 			  size_t count)
 {
 	struct flow *flow = flow_create(space, &thread);
 
-	assert_int_equal(flow_push(flow, runs, count), 0);
+	assert_int_equal(flow_push(flow, order, count), 0);
 	assert_int_equal(flow_finish(flow), 0);
 	flow_destroy(flow);
 }
 
 static struct flow_space *space_make(struct recording *recording)
 {
-	const struct flow_space_options options = { .row = row_take,
+	const struct flow_space_options options = { .blocks = segment_blocks,
+						    .row = row_take,
 						    .definitions = definitions_take,
 						    .cycle = cycle_take,
 						    .row_repeats = 512,
@@ -173,7 +172,6 @@ static struct flow_space *space_make(struct recording *recording)
 
 	*recording = (struct recording){};
 	cyclepack_init(&recording->pack, piece_take, recording);
-	runs_take(recording);
 	assert_int_equal(flow_space_create(&options, &space), 0);
 	flow_weights_set(space, weights, FIXTURE_COUNT(weights));
 	return space;
@@ -183,8 +181,8 @@ static void recording_make(struct recording *recording)
 {
 	struct flow_space *space = space_make(recording);
 
-	thread_record(space, 1, first_runs, FIXTURE_COUNT(first_runs));
-	thread_record(space, 2, second_runs, FIXTURE_COUNT(second_runs));
+	thread_record(space, 1, first_blocks, FIXTURE_COUNT(first_blocks));
+	thread_record(space, 2, second_blocks, FIXTURE_COUNT(second_blocks));
 	assert_int_equal(flow_space_finish(space), 0);
 	cycles_end(recording);
 	flow_space_destroy(space);
@@ -194,10 +192,7 @@ static const struct profile *recording_profile(struct recording *recording)
 {
 	struct profile *profile = &recording->profile;
 
-	*profile = fixture_trace(&(struct fixture_code){ FIXTURE_CODE }, meta);
-	profile->meta_count = FIXTURE_COUNT(meta);
-	profile->run_tables = recording->run_tables.items;
-	profile->run_table_count = recording->run_tables.count;
+	*profile = fixture_trace(&(struct fixture_code){ FIXTURE_CODE }, &trace);
 	profile->path_tables = recording->path_tables.items;
 	profile->path_table_count = recording->path_tables.count;
 	profile->flows = recording->flows.items;
@@ -213,7 +208,6 @@ static void recording_free(struct recording *recording)
 		free(*bytes);
 	array_deinit(&recording->owned);
 	array_deinit(&recording->flows);
-	array_deinit(&recording->run_tables);
 	array_deinit(&recording->path_tables);
 	array_deinit(&recording->cycle_tables);
 	array_deinit(&recording->cycles);
@@ -272,28 +266,24 @@ static void the_sequence_comes_back(void **state)
 	struct recording recording;
 	struct flow_space *space = space_make(&recording);
 	struct rebuilt rebuilt = {};
-	uint32_t *runs = mem_alloc(MANY * sizeof(*runs));
+	uint32_t *order = mem_alloc(MANY * sizeof(*order));
 	uint32_t seed = SEED;
-	size_t at = 0;
 
 	for (size_t i = 0; i < MANY; i++) {
 		seed = i % AGAIN ? seed * 1664525 + 1013904223 : 5;
-		runs[i] = 1 + (seed >> 16) % RUNS;
+		order[i] = 1 + (seed >> 16) % BLOCKS;
 	}
-	thread_record(space, 1, runs, MANY);
+	thread_record(space, 1, order, MANY);
 	assert_int_equal(flow_space_finish(space), 0);
 	flow_space_destroy(space);
 	assert_true(recording.flows.count > 4);
 	assert_int_equal(order_code_init(&rebuilt.code, recording_profile(&recording), 1), 0);
 	assert_int_equal(order_walk(&rebuilt.code, 1, blocks_take, &rebuilt), 0);
-	for (size_t i = 0; i < MANY; i++)
-		for (size_t j = 0; j < run_blocks[runs[i] - 1].count; j++, at++)
-			assert_int_equal(rebuilt.blocks.items.items[at],
-					 run_blocks[runs[i] - 1].blocks[j]);
-	assert_int_equal(at, rebuilt.blocks.items.count);
+	assert_int_equal(rebuilt.blocks.items.count, MANY);
+	assert_memory_equal(rebuilt.blocks.items.items, order, MANY * sizeof(*order));
 	array_deinit(&rebuilt.blocks.items);
 	order_code_deinit(&rebuilt.code);
-	free(runs);
+	free(order);
 	recording_free(&recording);
 }
 
@@ -304,25 +294,26 @@ static void hottest_paths_come_first(void **state)
 
 	recording_make(&recording);
 	table = view(recording_profile(&recording), "paths", &(struct view_request){});
-	/* (2 3): 5 trips of 13 in two threads; (1): 9 of 7; (1 2 3) and (2 3 1). */
+	/* (2 3): 5 trips of 14 in two threads; (1): 9 of 3; (1 2 3) and (2 3 1). */
 	assert_int_equal(table->row_count, 2 + 1 + 2 + 3);
-	assert_int_equal(number(table, 0, "instructions"), 65);
+	assert_int_equal(number(table, 0, "instructions"), 70);
 	assert_int_equal(number(table, 0, "trips"), 5);
 	assert_int_equal(number(table, 0, "repeats"), 2);
-	assert_int_equal(number(table, 0, "weight"), 13);
+	assert_int_equal(number(table, 0, "weight"), 14);
 	assert_int_equal(number(table, 0, "blocks"), 2);
 	assert_string_equal(text(table, 0, "symbol"), "main");
-	assert_string_equal(text(table, 0, "place"), "a.c:5");
+	assert_string_equal(text(table, 0, "place"), "a.c:9");
 	assert_string_equal(text(table, 1, "symbol"), "help");
 	assert_string_equal(text(table, 1, "module"), "l");
 	assert_int_equal(number(table, 1, "step"), 1);
-	assert_int_equal(number(table, 2, "instructions"), 63);
+	assert_int_equal(number(table, 2, "instructions"), 27);
 	assert_int_equal(number(table, 2, "repeats"), 1);
-	assert_int_equal(number(table, 2, "step_blocks"), 2);
-	assert_string_equal(text(table, 2, "place"), "a.c:5-9");
-	assert_int_equal(number(table, 3, "step_blocks"), 3);
-	assert_int_equal(table->totals.seen, 168);
-	assert_int_equal(table->totals.selected, 168);
+	assert_int_equal(number(table, 2, "step_blocks"), 1);
+	assert_string_equal(text(table, 2, "place"), "a.c:5");
+	assert_int_equal(number(table, 3, "step_blocks"), 2);
+	assert_string_equal(text(table, 3, "place"), "a.c:5-9");
+	assert_int_equal(table->totals.seen, 131);
+	assert_int_equal(table->totals.selected, 131);
 	table_destroy(table);
 	recording_free(&recording);
 }
@@ -336,28 +327,28 @@ static void threads_and_code_are_filtered(void **state)
 	recording_make(&recording);
 	*array_push(&request.filter.tids) = 10;
 	table = view(recording_profile(&recording), "paths", &request);
-	assert_int_equal(number(table, 0, "instructions"), 63);
-	assert_int_equal(number(table, 1, "trips"), 3);
-	assert_int_equal(number(table, 1, "repeats"), 1);
-	assert_int_equal(table->totals.selected, 142);
+	assert_int_equal(number(table, 0, "instructions"), 42);
+	assert_int_equal(number(table, 0, "trips"), 3);
+	assert_int_equal(number(table, 0, "repeats"), 1);
+	assert_int_equal(table->totals.selected, 103);
 	table_destroy(table);
 	request.filter.tids.count = 0;
 	*array_push(&request.filter.symbols) = "help";
 	table = view(&recording.profile, "paths", &request);
 	assert_int_equal(table->row_count, 2 + 2 + 3);
-	assert_int_equal(table->totals.selected, 105);
+	assert_int_equal(table->totals.selected, 104);
 	table_destroy(table);
 	filter_deinit(&request.filter);
 	recording_free(&recording);
 }
 
-/* Blocks: 1 2 (9 times), 1 2 1 3, 1 3 (3 times), 1 3 1 2; and 1 3 twice. main is left for help with each 1 3. */
+/* main is left for help with each 2 3. Only block 1 is where main is entered. */
 static void transfers_are_pairs_of_blocks(void **state)
 {
 	static const struct {
 		const char *from, *to;
 		uint64_t transfers, entries;
-	} expected[] = { { "p", "p", 21, 10 }, { "p", "l", 7, 7 }, { "l", "p", 6, 6 } };
+	} expected[] = { { "p", "p", 10, 9 }, { "p", "l", 7, 7 }, { "l", "p", 6, 1 } };
 	struct recording recording;
 	struct table *table;
 
@@ -370,8 +361,138 @@ static void transfers_are_pairs_of_blocks(void **state)
 		assert_int_equal(number(table, i, "transfers"), expected[i].transfers);
 		assert_int_equal(number(table, i, "entries"), expected[i].entries);
 	}
-	assert_int_equal(table->totals.kept, 34);
+	assert_int_equal(table->totals.kept, 23);
 	table_destroy(table);
+	recording_free(&recording);
+}
+
+/* --- The course ------------------------------------------------------------------------------- */
+
+/* Each level from the beginning to the end, cycles as long as they say, parts and steps too. */
+static void course_check(const struct course *course)
+{
+	array_each(&course->threads, thread) {
+		uint64_t end[COURSE_LEVELS] = {};
+
+		for (size_t i = 0; i < thread->count; i++) {
+			const struct course_stretch *it =
+				&course->stretches.items[thread->first + i];
+			uint64_t length = it->end - it->begin, weight = 0;
+
+			assert_int_equal(it->begin, end[it->level]);
+			end[it->level] = it->end;
+			assert_in_range(it->hot_instructions, 1, length);
+			if (it->cycle && it->level == COURSE_STRATA)
+				weight = course->strata.items[it->cycle - 1].weight;
+			else if (it->cycle)
+				weight = course->paths.items[it->cycle - 1].weight;
+			assert_true(!it->cycle || length == it->trips * weight);
+		}
+		for (size_t i = 0; i < COURSE_LEVELS; i++)
+			assert_int_equal(end[i], thread->instructions);
+	}
+	array_each(&course->strata, stratum) {
+		uint64_t sum = 0;
+
+		for (size_t i = 0; i < stratum->count; i++)
+			sum += course->parts.items[stratum->first + i].instructions;
+		assert_int_equal(sum, stratum->weight);
+	}
+	array_each(&course->paths, path) {
+		uint64_t sum = 0;
+
+		for (size_t i = 0; i < path->count; i++)
+			sum += course->steps.items[path->first + i].instructions;
+		assert_int_equal(sum, path->weight);
+	}
+}
+
+/* Of the small program everything is long enough: what the comment at its blocks says. */
+static void course_has_every_path(void **state)
+{
+	static const struct filter none;
+	static const struct {
+		uint64_t end, trips;
+	} paths[] = { { 27, 9 }, { 44, 1 }, { 86, 3 }, { 103, 1 } };
+	struct recording recording;
+	struct course course;
+	size_t seen = 0;
+
+	recording_make(&recording);
+	assert_int_equal(course_make(recording_profile(&recording), &none, 1000, &course), 0);
+	course_check(&course);
+	assert_int_equal(course.threads.count, 2);
+	assert_int_equal(course.threads.items[0].thread, 1);
+	assert_int_equal(course.threads.items[0].instructions, 103);
+	for (size_t i = 0; i < course.threads.items[0].count; i++) {
+		const struct course_stretch *it = &course.stretches.items[i];
+
+		if (it->level != COURSE_PATHS)
+			continue;
+		assert_true(seen < FIXTURE_COUNT(paths));
+		assert_true(it->cycle);
+		assert_int_equal(it->end, paths[seen].end);
+		assert_int_equal(it->trips, paths[seen++].trips);
+	}
+	assert_int_equal(seen, FIXTURE_COUNT(paths));
+	course_deinit(&course);
+	recording_free(&recording);
+}
+
+/* Many rows: a stretch that repeats (1 1 2), whose strata are one, and one that does not repeat. */
+static void course_of_a_long_run(void **state)
+{
+	static const struct filter none;
+	enum { HALF = 30000, CELLS = 100 };
+	uint32_t *order = mem_alloc(2 * HALF * sizeof(*order)), seed = SEED;
+	const struct course_stretch *longest = NULL;
+	struct recording recording;
+	struct flow_space *space = space_make(&recording);
+	struct course course;
+
+	for (size_t i = 0; i < HALF; i++)
+		order[i] = i % 3 == 2 ? 2 : 1;
+	for (size_t i = HALF; i < 2 * HALF; i++) {
+		seed = seed * 1664525 + 1013904223;
+		order[i] = 1 + (seed >> 16) % BLOCKS;
+	}
+	thread_record(space, 1, order, 2 * HALF);
+	assert_int_equal(flow_space_finish(space), 0);
+	flow_space_destroy(space);
+	assert_true(recording.flows.count > 4);
+	assert_int_equal(course_make(recording_profile(&recording), &none, CELLS, &course), 0);
+	course_check(&course);
+	assert_true(course.stretches.count < (size_t)COURSE_LEVELS * 3 * CELLS);
+	array_each(&course.stretches, it)
+		if (!longest || it->end - it->begin > longest->end - longest->begin)
+			longest = it;
+	assert_int_equal(longest->level, COURSE_STRATA);
+	assert_true(longest->cycle);
+	assert_in_range(longest->end - longest->begin, HALF * 10 / 3 - 100, HALF * 10 / 3);
+	assert_true(course.stretches.items[course.stretches.count - 1].cycle == 0);
+	course_deinit(&course);
+	free(order);
+	recording_free(&recording);
+}
+
+static void course_is_a_view(void **state)
+{
+	struct recording recording;
+	struct view_request request = {};
+	struct table *table;
+
+	recording_make(&recording);
+	*array_push(&request.filter.tids) = 11;
+	table = view(recording_profile(&recording), "course", &request);
+	assert_int_equal(table->totals.selected, 28);
+	assert_int_equal(table->row_count, 2);
+	assert_int_equal(number(table, 0, "end"), 28);
+	assert_string_equal(text(table, 1, "what"), "path");
+	assert_int_equal(number(table, 1, "trips"), 2);
+	assert_int_equal(number(table, 1, "each"), 14);
+	assert_string_equal(text(table, 1, "symbol"), "main");
+	table_destroy(table);
+	filter_deinit(&request.filter);
 	recording_free(&recording);
 }
 
@@ -397,6 +518,8 @@ static void numbers_of_one_path_are_added_up(void **state)
 			   &(struct flow_cycle){ .number = row.first, .trips = 3, .repeats = 1 });
 		cycles_clear(&cycles);
 	}
+	array_each(&recording.flows, flow)
+		flow->paths = 3; /* as many as the cycles say, of two threads */
 	cycles_end(&recording);
 	table = view(recording_profile(&recording), "paths", &(struct view_request){});
 	assert_int_equal(table->row_count, 2);
@@ -418,7 +541,10 @@ static void cycle_make(struct recording *recording, unsigned level, uint64_t num
 						    .symbols = held });
 }
 
-/* Strata 1 and 2 are one under two numbers; so are the cycles above that hold them. Stratum 3 is another. */
+/*
+ * Strata 1 and 2 are one under two numbers; so are the cycles above that hold them. Stratum 3 is
+ * another.
+ */
 static void numbers_of_one_stratum_are_added_up(void **state)
 {
 	static const struct flow_symbol stratum[] = { { 1, 1 }, { 2, 9 } },
@@ -467,14 +593,14 @@ static void weights_and_lengths_of_cycles_are_found(void **state)
 	struct recording recording;
 	struct flow_space *space = space_make(&recording);
 	struct order_cycles cycles;
-	uint32_t runs[STEPS], seed = 0;
+	uint32_t order[STEPS], seed = 0;
 	size_t levels = 0;
 
 	for (size_t i = 0; i < STEPS; i++) {
 		seed = i % AGAIN ? seed * 1664525 + 1013904223 : 5;
-		runs[i] = 1 + (seed >> 16) % RUNS;
+		order[i] = 1 + (seed >> 16) % BLOCKS;
 	}
-	thread_record(space, 1, runs, STEPS);
+	thread_record(space, 1, order, STEPS);
 	assert_int_equal(flow_space_finish(space), 0);
 	flow_space_destroy(space);
 	cycles_end(&recording);
@@ -536,7 +662,7 @@ static void too_long_make(struct recording *recording)
 	cycle_make(recording, 1, 1, 2, held);
 }
 
-/* A killed collector may have written strata, and not the paths that they hold. */
+/* A killed recorder may have written strata, and not the paths that they hold. */
 static void orphan_make(struct recording *recording)
 {
 	static const struct flow_symbol known[] = { { 1, 1 }, { 2, 1 } },
@@ -557,33 +683,18 @@ static void cycles_that_cannot_be_are_refused(void **state)
 	cycles_are_read_as(orphan_make, 0, 3);
 }
 
-/* As a killed collector leaves it: rows and paths, but not what runs are. */
-static void missing_runs_are_told(void **state)
-{
-	struct recording recording;
-	struct table *table = NULL;
-
-	recording_make(&recording);
-	recording.run_tables.count = 0;
-	assert_int_equal(view_run(view_find("layers"), recording_profile(&recording),
-				  &(struct view_request){}, &table),
-			 -ENODATA);
-	assert_non_null(strstr(err_text(), "was killed"));
-	recording_free(&recording);
-}
-
 static void another_format_is_told(void **state)
 {
 	struct recording recording;
 	struct table *table = NULL;
 
 	recording_make(&recording);
-	meta[1].text = "1";
+	facts[0].value = "1";
 	assert_int_equal(view_run(view_find("paths"), recording_profile(&recording),
 				  &(struct view_request){}, &table),
 			 -ENOTSUP);
 	assert_non_null(strstr(err_text(), "another version of Assay"));
-	meta[1].text = FORMAT_TEXT;
+	facts[0].value = FORMAT_TEXT;
 	recording_free(&recording);
 }
 
@@ -605,22 +716,24 @@ static void what_cannot_be_is_refused(void **state)
 	struct recording recording;
 
 	recording_make(&recording);
-	recording.flows.items[0].runs++;
+	recording.flows.items[0].blocks++;
 	view_refuses(&recording, "not what it says");
-	recording.flows.items[0].runs--;
+	recording.flows.items[0].blocks--;
 	recording.flows.items[0].base = 1000;
 	view_refuses(&recording, "not what it says");
 	recording.flows.items[0].base = 0;
-	recording.run_tables.items[0].count = 2;
-	view_refuses(&recording, "has run 3, which does not exist");
+	recording.path_tables.items[0].base = 1;
+	view_refuses(&recording, "has block 3, which does not exist");
 	recording_free(&recording);
 }
 
-/* One path over and over, in bytes of which a profile has never enough to fill the memory honestly. */
+/*
+ * One path over and over, in bytes of which a profile has never enough to fill the memory honestly.
+ */
 static void paths_cannot_fill_memory(void **state)
 {
 	enum { PATHS = SEQUENCE_PATHS_ROOM / 5 };
-	struct profile_definitions *row;
+	struct profile_path_table *row;
 	struct recording recording;
 	struct coder coder;
 
@@ -633,39 +746,21 @@ static void paths_cannot_fill_memory(void **state)
 	}
 	coder_end(&coder);
 	row = &recording.path_tables.items[0];
-	*row = (struct profile_definitions){ .process = 1,
-					     .first = 1,
-					     .count = UINT32_MAX,
-					     .data = coder.out.items,
-					     .size = coder.out.count };
+	*row = (struct profile_path_table){ .process = 1,
+					    .first = 1,
+					    .count = UINT32_MAX,
+					    .data = coder.out.items,
+					    .size = coder.out.count };
 	view_refuses(&recording, "paths of process 10: ");
 	assert_non_null(strstr(err_text(), "fill memory"));
 	coder_deinit(&coder);
 	recording_free(&recording);
 }
 
-static void code_is_not_cut_out_of_sequences(void **state)
-{
-	static const char *const names[] = { "strata", "layers", "phases", "at" };
-	struct view_request request = { .has_position = false };
-	struct recording recording;
-
-	recording_make(&recording);
-	recording_profile(&recording);
-	*array_push(&request.filter.symbols) = "help";
-	for (size_t i = 0; i < FIXTURE_COUNT(names); i++) {
-		struct table *table = NULL;
-
-		assert_int_equal(view_run(view_find(names[i]), &recording.profile, &request,
-					  &table),
-				 -EINVAL);
-		assert_non_null(strstr(err_text(), "has no use"));
-	}
-	filter_deinit(&request.filter);
-	recording_free(&recording);
-}
-
-/* The thread's 142 instructions are too few to find phases in: it is one, with the sums of its blocks. */
+/*
+ * The thread's 103 instructions are too few to find phases in: it is one, with the sums of its
+ * blocks.
+ */
 static void a_short_thread_is_one_phase(void **state)
 {
 	struct recording recording;
@@ -675,11 +770,11 @@ static void a_short_thread_is_one_phase(void **state)
 	table = view(recording_profile(&recording), "phases", &(struct view_request){ .top = 1 });
 	assert_int_equal(table->row_count, 2);
 	assert_int_equal(number(table, 0, "begin"), 0);
-	assert_int_equal(number(table, 0, "end"), 142);
-	assert_int_equal(number(table, 0, "phase_instructions"), 142);
-	assert_int_equal(number(table, 0, "instructions"), 63);
-	assert_int_equal(number(table, 0, "trips"), 9);
-	assert_int_equal(number(table, 1, "end"), 26);
+	assert_int_equal(number(table, 0, "end"), 103);
+	assert_int_equal(number(table, 0, "phase_instructions"), 103);
+	assert_int_equal(number(table, 0, "instructions"), 42);
+	assert_int_equal(number(table, 0, "trips"), 3);
+	assert_int_equal(number(table, 1, "end"), 28);
 	table_destroy(table);
 	recording_free(&recording);
 }
@@ -702,15 +797,16 @@ int main(void)
 		cmocka_unit_test(hottest_paths_come_first),
 		cmocka_unit_test(threads_and_code_are_filtered),
 		cmocka_unit_test(transfers_are_pairs_of_blocks),
+		cmocka_unit_test(course_has_every_path),
+		cmocka_unit_test(course_of_a_long_run),
+		cmocka_unit_test(course_is_a_view),
 		cmocka_unit_test(numbers_of_one_path_are_added_up),
 		cmocka_unit_test(numbers_of_one_stratum_are_added_up),
 		cmocka_unit_test(weights_and_lengths_of_cycles_are_found),
 		cmocka_unit_test(cycles_that_cannot_be_are_refused),
-		cmocka_unit_test(missing_runs_are_told),
 		cmocka_unit_test(another_format_is_told),
 		cmocka_unit_test(what_cannot_be_is_refused),
 		cmocka_unit_test(paths_cannot_fill_memory),
-		cmocka_unit_test(code_is_not_cut_out_of_sequences),
 		cmocka_unit_test(a_short_thread_is_one_phase),
 		cmocka_unit_test(other_profiles_have_no_order),
 	};

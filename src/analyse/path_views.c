@@ -2,9 +2,13 @@
 /*
  * The paths of a trace, hottest first.
  *
- * How often a path was run is in the tables of cycles, for all threads of its process together. Where a filter leaves only some of them, it
- * is counted in their rows. A path that was forgotten for want of memory and came again has several numbers: they are one row, under
- * the lowest.
+ *	in	a profile of a trace and a request
+ *	out	the table of paths, or of what is in them
+ *	owner	whoever asks for the view; views.c calls it
+ *
+ * How often a path was run is in the tables of cycles, for all threads of its process together.
+ * Where a filter leaves only some of them, it is counted in their rows. A path that was forgotten
+ * for want of memory and came again has several numbers: they are one row, under the lowest.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +36,7 @@ struct paths {
 	struct table *table;
 	ARRAY(struct order_code) codes; /* of the processes that are selected */
 	ARRAY(struct hot) items;
-	struct map index; /* hash of the runs to index + 1 */
+	struct map index; /* hash of the blocks to index + 1 */
 	bool *wanted; /* by block; NULL: all are */
 	struct heats heats; /* with request->has_heat only */
 };
@@ -62,9 +66,9 @@ static bool runs_equal(const struct order_code *code, uint64_t a, uint64_t b)
 static struct hot *hot_of(struct paths *paths, uint32_t code, uint64_t path)
 {
 	const struct order_code *of = &paths->codes.items[code];
-	const uint32_t *runs = NULL;
-	size_t length = sequence_path(&of->paths, path, &runs);
-	uint64_t hash = hash64_pair(hash_bytes(runs, length * sizeof(*runs)), code);
+	const uint32_t *blocks = NULL;
+	size_t length = sequence_path(&of->paths, path, &blocks);
+	uint64_t hash = hash64_pair(hash_bytes(blocks, length * sizeof(*blocks)), code);
 	uint64_t *place = map_at(&paths->index, hash, NULL), first = *place;
 
 	for (uint64_t i = first; i; i = paths->items.items[i - 1].next) {
@@ -89,22 +93,6 @@ static void hot_add(struct paths *paths, uint32_t code, uint64_t path, uint64_t 
 	hot->repeats += repeats;
 }
 
-static int cycles_take(struct paths *paths, uint32_t code)
-{
-	struct order_cycles cycles;
-	int err;
-
-	order_cycles_init(&cycles);
-	err = order_cycles_add(&cycles, &paths->codes.items[code], 1);
-	for (size_t i = 0; i < cycles.items.count && !err; i++) {
-		const struct order_cycle *path = &cycles.items.items[i];
-
-		hot_add(paths, code, path->number, path->trips, path->repeats);
-	}
-	order_cycles_deinit(&cycles);
-	return err;
-}
-
 static int rows_take(struct paths *paths, uint32_t code)
 {
 	const struct profile *profile = paths->profile;
@@ -122,18 +110,51 @@ static int rows_take(struct paths *paths, uint32_t code)
 	return err;
 }
 
+static uint64_t trips_sum(const struct order_cycles *cycles)
+{
+	uint64_t sum = 0;
+
+	array_each(&cycles->items, cycle)
+		sum += cycle->trips;
+	return sum;
+}
+
+/*
+ * All threads together ran so many paths. A recorder that was killed has written rows, and not how
+ * often paths were run.
+ */
+static int cycles_take(struct paths *paths, uint32_t code, uint64_t ran)
+{
+	struct order_cycles cycles;
+	bool complete;
+	int err;
+
+	order_cycles_init(&cycles);
+	err = order_cycles_add(&cycles, &paths->codes.items[code], 1);
+	complete = !err && trips_sum(&cycles) >= ran;
+	for (size_t i = 0; i < cycles.items.count && complete; i++) {
+		const struct order_cycle *path = &cycles.items.items[i];
+
+		hot_add(paths, code, path->number, path->trips, path->repeats);
+	}
+	order_cycles_deinit(&cycles);
+	return err || complete ? err : rows_take(paths, code);
+}
+
 static int process_take(struct paths *paths, uint32_t process)
 {
 	const struct profile *profile = paths->profile;
 	size_t all = 0, selected = 0;
+	uint64_t ran = 0;
 	uint32_t code = (uint32_t)paths->codes.count;
 	int err;
 
 	for (uint32_t i = 1; i < profile->thread_count; i++) {
 		if (profile->threads[i].process != process ||
-		    !order_thread_end(profile, i).units[SEQUENCE_RUN])
+		    !order_thread_end(profile, i).units[SEQUENCE_BLOCK])
 			continue;
 		all++;
+		ran += order_thread_end(profile, i).units[SEQUENCE_PATH];
 		selected += filter_thread(&paths->request->filter, profile, i);
 	}
 	if (!selected)
@@ -141,7 +162,7 @@ static int process_take(struct paths *paths, uint32_t process)
 	err = order_code_init(array_push(&paths->codes), profile, process);
 	if (err)
 		return err;
-	return selected == all ? cycles_take(paths, code) : rows_take(paths, code);
+	return selected == all ? cycles_take(paths, code, ran) : rows_take(paths, code);
 }
 
 static uint64_t hot_value(const struct hot *hot)
@@ -229,8 +250,8 @@ static bool is_wanted(const struct paths *paths, const struct order_blocks *bloc
 }
 
 enum {
-	P_PATH,
 	P_SHARE,
+	P_PATH,
 	P_INSTRUCTIONS,
 	P_TRIPS,
 	P_REPEATS,
@@ -247,7 +268,6 @@ enum {
 	P_OFTEN,
 	P_TIMES,
 	P_WEIGHT,
-	P_RUNS,
 	P_BLOCKS,
 	P_PROCESS,
 	P_STEP,
@@ -256,16 +276,16 @@ enum {
 };
 
 static const struct column path_columns[] = {
-	[P_PATH] = { "at", "Path", COLUMN_INTEGER, COLUMN_PEOPLE },
 	[P_SHARE] = { "part", "Share", COLUMN_SHARE, COLUMN_PEOPLE },
-	[P_INSTRUCTIONS] = { "all", "Instructions", COLUMN_COUNT, COLUMN_PEOPLE },
+	[P_PATH] = { "at", "Path", COLUMN_INTEGER, COLUMN_PEOPLE },
+	[P_INSTRUCTIONS] = { "all", "Instructions", COLUMN_COUNT, COLUMN_PEOPLE, .spare = 3 },
 	[P_TRIPS] = { "often", "Trips", COLUMN_COUNT, COLUMN_PEOPLE },
-	[P_REPEATS] = { "times", "Repeats", COLUMN_COUNT, COLUMN_PEOPLE },
-	[P_LENGTH] = { "each", "Each", COLUMN_COUNT, COLUMN_PEOPLE },
+	[P_REPEATS] = { "times", "Repeats", COLUMN_COUNT, COLUMN_PEOPLE, .spare = 4 },
+	[P_LENGTH] = { "each", "Each", COLUMN_COUNT, COLUMN_PEOPLE, .spare = 1 },
 	[P_HEAT] = { "heat", "Heat", COLUMN_COUNT, .optional = true },
 	[P_EACH_HEAT] = { "heat_each", "Each", COLUMN_COUNT, .optional = true },
 	[P_PID] = { "process", "PID", COLUMN_INTEGER, COLUMN_PEOPLE, .optional = true },
-	[P_STEP_BLOCKS] = { "step_blocks", "Blocks", COLUMN_COUNT },
+	[P_STEP_BLOCKS] = { "step_blocks", "Blocks", COLUMN_COUNT, .spare = 2 },
 	[P_WHERE] = STEP_COLUMN_LIST,
 	[P_NUMBER] = { "path", "", COLUMN_INTEGER, COLUMN_DATA },
 	[P_PART] = { "share", "", COLUMN_SHARE, COLUMN_DATA },
@@ -273,7 +293,6 @@ static const struct column path_columns[] = {
 	[P_OFTEN] = { "trips", "", COLUMN_COUNT, COLUMN_DATA },
 	[P_TIMES] = { "repeats", "", COLUMN_COUNT, COLUMN_DATA },
 	[P_WEIGHT] = { "weight", "", COLUMN_COUNT, COLUMN_DATA },
-	[P_RUNS] = { "runs", "", COLUMN_COUNT, COLUMN_DATA },
 	[P_BLOCKS] = { "blocks", "", COLUMN_COUNT, COLUMN_DATA },
 	[P_PROCESS] = { "pid", "", COLUMN_INTEGER, COLUMN_DATA },
 	[P_STEP] = { "step", "", COLUMN_INTEGER, COLUMN_DATA },
@@ -284,7 +303,6 @@ static void path_fill(const struct paths *paths, const struct hot *hot,
 		      const struct order_blocks *blocks, struct cell *row)
 {
 	const struct order_code *code = &paths->codes.items[hot->code];
-	const uint32_t *runs = NULL;
 
 	row[P_NUMBER] = cell_integer((int64_t)hot->path);
 	row[P_PART] = cell_real(share_of(hot_value(hot), paths->table->totals.seen));
@@ -292,7 +310,6 @@ static void path_fill(const struct paths *paths, const struct hot *hot,
 	row[P_OFTEN] = cell_number(hot->trips);
 	row[P_TIMES] = cell_number(hot->repeats);
 	row[P_WEIGHT] = cell_number(hot->weight);
-	row[P_RUNS] = cell_number(sequence_path(&code->paths, hot->path, &runs));
 	row[P_BLOCKS] = cell_number(blocks->items.count);
 	if (paths->request->has_heat && !paths->request->people) {
 		row[P_HEAT] = cell_number(heat_value(hot));
@@ -301,7 +318,7 @@ static void path_fill(const struct paths *paths, const struct hot *hot,
 	row[P_PROCESS] = cell_integer(paths->profile->processes[code->process].pid);
 }
 
-/* What people see once for a path. */
+/* Fills the cells of a path that stand in its first row only. */
 static void path_head_fill(const struct paths *paths, const struct hot *hot, struct cell *row)
 {
 	if (paths->request->has_heat) {
@@ -384,8 +401,8 @@ static int rows_add(struct paths *paths)
 	return err;
 }
 
-int trace_paths(const struct profile *profile, const struct view_request *request,
-		struct table **ret)
+int view_paths(const struct profile *profile, const struct view_request *request,
+	       struct table **ret)
 {
 	AUTO(table_destroy_auto)
 	struct table *table = table_create("paths", path_columns, P_COLUMNS);

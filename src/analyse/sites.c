@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Sites: the rows of a profile's values, decoded when their turn comes and merged where a view wants fewer of them.
+ * Sites: the rows of a profile's values, decoded when their turn comes and merged where a view
+ * wants fewer of them.
  *
- * Rows come sorted by location, item, caller and owner, so that rows to be merged lie side by side and one list is in
- * memory at a time. A list that stands alone is shown as it was recorded. When a second one joins it, both move into a
- * larger list first, so that little has to be given up: merging is unbiased anyway, and the bounds say what it cost.
+ * Rows come sorted by location, item, caller and owner, so that rows to be merged lie side by side
+ * and one list is in memory at a time. A list that stands alone is shown as it was recorded. When a
+ * second one joins it, both move into a larger list first, so that little has to be given up:
+ * merging is unbiased anyway, and the bounds say what it cost.
  *
  *  1. Every list given to a view has a total above 0 and as many words as its item.
- *  2. A row whose list cannot be read, or does not fit its item or its neighbours, is counted in table->unreadable.
+ *  2. A row whose list cannot be read, or does not fit its item or its neighbours, is counted in
+ *     table->unreadable.
  */
 #include "analyse/sites.h"
 
@@ -30,13 +33,13 @@ enum { MERGED_SIZE = 64, TOP_SHOWN = 3 };
 static void item_init(struct site_item *item, const struct profile_value_item *row)
 {
 	*item = (struct site_item){ .text = row->text };
-	if (capture_parse(row->text, &item->capture))
+	if (selection_parse(row->text, &item->selection))
 		return;
-	if (item->capture.count == 1 && item->capture.items[0].term_count == row->words) {
+	if (item->selection.count == 1 && item->selection.items[0].term_count == row->words) {
 		item->known = true;
-		item->class = item->capture.items[0].class;
+		item->class = item->selection.items[0].class;
 	} else {
-		capture_deinit(&item->capture);
+		selection_deinit(&item->selection);
 	}
 }
 
@@ -51,7 +54,7 @@ static bool item_match(const char *pattern, const char *text)
 	       (!text[length] || !strcmp(text + length, "@caller"));
 }
 
-static bool item_wanted(const struct filter_patterns *items, const char *text)
+static bool item_wanted(const struct option_texts *items, const char *text)
 {
 	for (size_t i = 0; i < items->count; i++)
 		if (item_match(items->items[i], text))
@@ -59,7 +62,7 @@ static bool item_wanted(const struct filter_patterns *items, const char *text)
 	return !items->count;
 }
 
-int sites_items_check(const struct profile *profile, const struct filter_patterns *items,
+int sites_items_check(const struct profile *profile, const struct option_texts *items,
 		      const char *option)
 {
 	for (size_t i = 0; i < items->count; i++) {
@@ -85,8 +88,9 @@ int sites_items_check(const struct profile *profile, const struct filter_pattern
 /* Instructions interpreted for a run in the mean; 0 not known. */
 static double run_mean(const struct profile *profile)
 {
-	double runs = (double)meta_number(profile, META_RUNS_SEEN);
-	double steps = (double)meta_number(profile, META_RUNS_STEPS);
+	const struct profile_recording *values = profile_recording(profile, RECORDING_VALUES);
+	double runs = values ? (double)values->seen : 0;
+	double steps = (double)profile_metric(profile, RECORDING_VALUES, METRIC_RUNS_STEPS);
 
 	if (runs > 0 && steps > 0)
 		return steps / runs;
@@ -95,8 +99,8 @@ static double run_mean(const struct profile *profile)
 }
 
 /*
- * A sample by time finds what comes behind slow code more often. The further runs get away from where they began, the less
- * of that is left; how much was measured (docs/design/values.md).
+ * A sample by time finds what comes behind slow code more often. The further runs get away from
+ * where they began, the less of that is left; how much was measured (docs/design/values.md).
  */
 static double skew_find(const struct profile *profile)
 {
@@ -129,14 +133,14 @@ void sites_init(struct sites *sites, const struct profile *profile,
 void sites_deinit(struct sites *sites)
 {
 	for (size_t i = 1; i < sites->profile->value_item_count; i++)
-		capture_deinit(&sites->items[i].capture);
+		selection_deinit(&sites->items[i].selection);
 	free(sites->items);
 	free(sites->wanted);
 	code_cache_deinit(&sites->code);
 	disassembler_deinit(&sites->disassembler);
 }
 
-static bool owner_wanted(const struct filter_numbers *owners, int64_t owner)
+static bool owner_wanted(const struct option_numbers *owners, int64_t owner)
 {
 	for (size_t i = 0; i < owners->count; i++)
 		if (owners->items[i] == owner)
@@ -305,14 +309,14 @@ struct hotlist_range site_top(const struct site *site)
 	return range;
 }
 
-static const struct capture_item *item_of(const struct sites *sites, uint32_t item)
+static const struct selection_item *item_of(const struct sites *sites, uint32_t item)
 {
-	return sites->items[item].known ? &sites->items[item].capture.items[0] : NULL;
+	return sites->items[item].known ? &sites->items[item].selection.items[0] : NULL;
 }
 
-static bool item_source(const struct sites *sites, uint32_t number, enum capture_source *ret)
+static bool item_source(const struct sites *sites, uint32_t number, enum selection_source *ret)
 {
-	const struct capture_item *item = item_of(sites, number);
+	const struct selection_item *item = item_of(sites, number);
 
 	if (!item || item->term_count != 1 || item->terms[0].fn.kind != VALUEFN_SELF)
 		return false;
@@ -320,20 +324,21 @@ static bool item_source(const struct sites *sites, uint32_t number, enum capture
 	return true;
 }
 
-bool site_source(const struct sites *sites, const struct site *site, enum capture_source *ret)
+bool site_source(const struct sites *sites, const struct site *site, enum selection_source *ret)
 {
 	return item_source(sites, site->item, ret);
 }
 
 unsigned site_preference(const struct sites *sites, uint32_t item)
 {
-	static const enum capture_source order[] = { CAPTURE_RESULT,   CAPTURE_STORED,
-						     CAPTURE_LOADED,   CAPTURE_TAKEN,
-						     CAPTURE_TARGET,   CAPTURE_OPERAND1,
-						     CAPTURE_OPERAND2, CAPTURE_OVERWRITTEN,
-						     CAPTURE_ADDRESS };
+	static const enum selection_source order[] = {
+		SELECTION_RESULT,   SELECTION_STORED,	SELECTION_LOADED,   SELECTION_TAKEN,
+		SELECTION_TARGET,   SELECTION_OPERAND1, SELECTION_OPERAND2, SELECTION_OVERWRITTEN,
+		SELECTION_ADDRESS,  SELECTION_RESULT2,	SELECTION_LOADED2,  SELECTION_ADDRESS2,
+		SELECTION_OPERAND3, SELECTION_OPERAND4
+	};
 	unsigned count = sizeof(order) / sizeof(order[0]);
-	enum capture_source source;
+	enum selection_source source;
 
 	if (!item_source(sites, item, &source))
 		return count + 1;
@@ -374,26 +379,27 @@ const char *parameter_text(struct table *table, const struct profile_parameter *
 
 /* Of one source as it was captured. */
 static struct value_type source_type(const struct profile *profile, const struct site *site,
-				     enum capture_source source, unsigned width,
+				     enum selection_source source, unsigned width,
 				     const struct instruction *instruction)
 {
 	const struct profile_parameter *parameter;
 
 	switch (source) {
-	case CAPTURE_ADDRESS:
-	case CAPTURE_TARGET:
-	case CAPTURE_CALLER:
-	case CAPTURE_USERSITE:
-	case CAPTURE_GOAL1 ... CAPTURE_GOAL3:
+	case SELECTION_ADDRESS:
+	case SELECTION_ADDRESS2:
+	case SELECTION_TARGET:
+	case SELECTION_CALLER:
+	case SELECTION_USERSITE:
+	case SELECTION_GOAL1 ... SELECTION_GOAL3:
 		return (struct value_type){ VALUE_POINTER, width };
-	case CAPTURE_PATH:
+	case SELECTION_PATH:
 		return (struct value_type){ VALUE_PATH, width };
-	case CAPTURE_TAKEN:
+	case SELECTION_TAKEN:
 		return (struct value_type){ VALUE_TAKEN, width };
-	case CAPTURE_ARG0 ... CAPTURE_ARG5:
+	case SELECTION_ARG0 ... SELECTION_ARG5:
 		parameter = parameter_find(profile, location_function(profile, site->location),
-					   source - CAPTURE_ARG0);
-		return parameter ? value_type_of_parameter(parameter)
+					   source - SELECTION_ARG0);
+		return parameter ? value_type_of_parameter(profile, parameter)
 				 : (struct value_type){ VALUE_PLAIN, width };
 	default:
 		if (instruction && instruction_float_width(instruction, source) == width)
@@ -407,7 +413,7 @@ static struct value_type source_type(const struct profile *profile, const struct
 static struct value_type word_type(const struct sites *sites, const struct site *site,
 				   unsigned word, const struct instruction *instruction)
 {
-	const struct capture_item *item = item_of(sites, site->item);
+	const struct selection_item *item = item_of(sites, site->item);
 	unsigned width = word ? 64 : site->width;
 
 	if (!item)
@@ -462,6 +468,7 @@ static void value_fill(struct sites *sites, const struct site *site, size_t rank
 		.words = words,
 		.text = table_own(table, words_text(sites, site, words, types)),
 		.count = (uint64_t)(share.best * (double)site->list.total + 0.5),
+		.first = value.first,
 		.share = share.best,
 		.low = share.low,
 		.high = share.high,
@@ -500,7 +507,7 @@ struct cell site_cell(struct sites *sites, const struct site *site,
 const char *site_register(struct sites *sites, const struct site *site,
 			  const struct instruction *instruction)
 {
-	enum capture_source source;
+	enum selection_source source;
 
 	if (!instruction || !site_source(sites, site, &source))
 		return NULL;
@@ -512,15 +519,15 @@ const char *site_label(struct sites *sites, const struct site *site,
 {
 	const char *name = site_register(sites, site, instruction);
 	const char *item = sites->items[site->item].text;
-	enum capture_source source;
+	enum selection_source source;
 
 	if (!site_source(sites, site, &source) || !instruction)
 		return item;
 	if (!name)
-		return source == CAPTURE_RESULT && instruction_is_memory(instruction, source)
+		return source == SELECTION_RESULT && instruction_is_memory(instruction, source)
 			       ? "memory"
 			       : item;
-	if (source == CAPTURE_RESULT || source == CAPTURE_STORED)
+	if (source == SELECTION_RESULT || source == SELECTION_STORED)
 		return name;
 	return table_own(sites->table, mem_printf("%s %s", item, name));
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The values of a profile, site by site: lists that are read, chosen and merged, and what a view shows of them.
+ * The values of a profile, site by site: lists that are read, chosen and merged, and what a view
+ * shows of them.
  *
  *	sites_init(&sites, profile, request, table);
- *	while (sites_next(&sites, group, &site))	adds up rows that differ only in what the group leaves out
+ *	while (sites_next(&sites, group, &site))	adds up rows that group does not split
  *		...
  *	sites_deinit(&sites);
  */
@@ -17,16 +18,16 @@
 #include "analyse/table.h"
 #include "analyse/value_text.h"
 #include "analyse/views.h"
-#include "profile/capture.h"
-#include "profile/hotlist.h"
-#include "profile/valuefn.h"
+#include "values/selection.h"
+#include "values/hotlist.h"
+#include "values/valuefn.h"
 
 /* An item of the profile, understood. */
 struct site_item {
 	const char *text;
 	bool known; /* otherwise only the text is valid */
-	struct capture capture; /* one item, if known */
-	enum capture_class class;
+	struct selection selection; /* one item, if known */
+	enum selection_class class;
 };
 
 /* One list, or several of them merged. */
@@ -67,23 +68,28 @@ void sites_init(struct sites *sites, const struct profile *profile,
 void sites_deinit(struct sites *sites);
 
 /* -EINVAL: the profile has no item that one of the patterns means; option: what the user wrote. */
-int sites_items_check(const struct profile *profile, const struct filter_patterns *items,
+int sites_items_check(const struct profile *profile, const struct option_texts *items,
 		      const char *option);
 
-/* The next site that the request wants, by location, item and caller; false at the end. It is the caller's. */
+/*
+ * The next site that the request wants, by location, item and caller; false at the end. It is the
+ * caller's.
+ */
 bool sites_next(struct sites *sites, enum site_group group, struct site *ret);
 void site_deinit(struct site *site);
 /* Where sites_next() goes on; sites_seek() to it gives what it gave then. */
 size_t sites_tell(const struct sites *sites);
 void sites_seek(struct sites *sites, size_t place);
 
-/* Adds a site of the same item, which may be at another location. False: they cannot be added up. */
+/*
+ * Adds a site of the same item, which may be at another location. False: they cannot be added up.
+ */
 bool site_merge(struct site *site, const struct site *from);
 
 /* Of the most common value; all 0 without values. */
 struct hotlist_range site_top(const struct site *site);
 /* Whether it shows one plain source, such as result or arg0; says which. */
-bool site_source(const struct sites *sites, const struct site *site, enum capture_source *ret);
+bool site_source(const struct sites *sites, const struct site *site, enum selection_source *ret);
 /* Of those that say something about an instruction, the lower the better. */
 unsigned site_preference(const struct sites *sites, uint32_t item);
 
@@ -100,7 +106,10 @@ const char *site_label(struct sites *sites, const struct site *site,
 const char *site_register(struct sites *sites, const struct site *site,
 			  const struct instruction *instruction);
 
-/* Columns that views of values have in common, for programs. The lists go after a designator of the first one. */
+/*
+ * Columns that views of values have in common, for programs. The lists go after a designator of the
+ * first one.
+ */
 enum { PLACE_SYMBOL, PLACE_MODULE, PLACE_FILE, PLACE_LINE, PLACE_ADDRESS, PLACE_COLUMNS };
 enum { CALLER_ADDRESS, CALLER_SYMBOL, CALLER_FILE, CALLER_LINE, CALLER_COLUMNS };
 

@@ -15,7 +15,9 @@ static const struct profile_frame *innermost(const struct profile *profile, uint
 	return row->frame_count ? &profile->frames[row->first_frame] : &unknown;
 }
 
-/* The function that the code lies in, whatever is inlined there; nameless code of a module is one. */
+/*
+ * The function that the code lies in, whatever is inlined there; nameless code of a module is one.
+ */
 static uint64_t function_of(const struct profile *profile, uint32_t location)
 {
 	uint32_t symbol = location_function(profile, location);
@@ -61,12 +63,19 @@ void steps_make(const struct profile *profile, const struct order_blocks *blocks
 	}
 }
 
-static const char *lines_text(struct table *table, const char *file, const struct step *step)
+uint32_t step_file(const struct profile *profile, const struct step *step)
+{
+	return innermost(profile, step->location)->file;
+}
+
+/* Where lines are not known, the first block's place in its function tells steps apart. */
+static const char *lines_text(struct table *table, const struct profile *profile, const char *file,
+			      const struct step *step)
 {
 	const char *name = file ? strrchr(file, '/') : NULL;
 
 	if (!file || !step->line_low)
-		return "";
+		return view_offset_text(table, profile, step->location);
 	name = name ? name + 1 : file;
 	if (step->line_high == step->line_low)
 		return view_place_text(table, name, step->line_low);
@@ -81,7 +90,7 @@ void step_fill(struct table *table, const struct profile *profile, const struct 
 	const char *file = name_of_file(profile, innermost(profile, step->location)->file);
 
 	row[STEP_WHERE] = cell_text(view_titled_text(table, name, module));
-	row[STEP_PLACE] = cell_text_or_unset(lines_text(table, file, step));
+	row[STEP_PLACE] = cell_text_or_unset(lines_text(table, profile, file, step));
 	row[STEP_MODULE] = cell_text(module);
 	row[STEP_SYMBOL] = cell_text(name);
 	row[STEP_FILE] = cell_text_or_unset(file);

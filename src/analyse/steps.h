@@ -20,6 +20,9 @@ struct steps {
 void steps_make(const struct profile *profile, const struct order_blocks *blocks,
 		struct steps *ret);
 
+/* Of its first block; 0: unknown. */
+uint32_t step_file(const struct profile *profile, const struct step *step);
+
 /* Columns of a place in the code. */
 enum {
 	STEP_WHERE,
@@ -33,8 +36,9 @@ enum {
 };
 
 #define STEP_COLUMN_LIST                                                                           \
-	{ "where", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true },                                 \
-		{ "place", "Lines", COLUMN_TEXT, COLUMN_PEOPLE, true, true },                      \
+	{ "where", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_NAME, .comfort = 20 }, \
+		{ "place", "Lines", COLUMN_TEXT,      COLUMN_PEOPLE,                               \
+		  true,	   true,    .cut = CUT_PLACE, .comfort = 13 },                             \
 		{ "module", "", COLUMN_TEXT, COLUMN_DATA },                                        \
 		{ "symbol", "", COLUMN_TEXT, COLUMN_DATA },                                        \
 		{ "file", "", COLUMN_TEXT, COLUMN_DATA },                                          \

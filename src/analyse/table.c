@@ -31,6 +31,14 @@ void table_destroy(struct table *table)
 	free(table);
 }
 
+/* Time needs no mention: it is what everybody expects. */
+static const char *event_of(const struct profile *profile)
+{
+	const char *event = profile_fact(profile, RECORDING_SAMPLES, META_EVENT);
+
+	return event && strcmp(event, "cpu-clock") != 0 ? event : NULL;
+}
+
 void table_totals_set(struct table *table, const struct profile *profile, uint64_t selected)
 {
 	table->totals = (struct totals){
@@ -39,18 +47,24 @@ void table_totals_set(struct table *table, const struct profile *profile, uint64
 		.selected = selected,
 		.losses = profile->losses,
 		.loss_count = profile->loss_count,
+		.event = event_of(profile),
+		.period = meta_period(profile),
+		.rate_changed = meta_rate_changed(profile),
 	};
 }
 
 void table_runs_set(struct table *table, const struct profile *profile)
 {
+	const struct profile_recording *values = profile_recording(profile, RECORDING_VALUES);
+
 	table->has_runs = true;
-	table->runs = (struct totals){
-		.seen = meta_number(profile, META_RUNS_SEEN),
-		.kept = meta_number(profile, META_RUNS_KEPT),
-		.losses = profile->run_losses,
-		.loss_count = profile->run_loss_count,
-	};
+	if (values)
+		table->runs = (struct totals){
+			.seen = values->seen,
+			.kept = values->kept,
+			.losses = values->losses,
+			.loss_count = values->loss_count,
+		};
 }
 
 struct cell *table_row_add(struct table *table)
@@ -89,6 +103,18 @@ const char *table_own(struct table *table, char *text)
 void *table_alloc(struct table *table, size_t size)
 {
 	return memory_own(table, mem_zalloc(size));
+}
+
+struct table *table_create_joined(const char *view, const struct column *first, size_t first_count,
+				  const struct column *second, size_t second_count)
+{
+	struct table *table = table_create(view, NULL, first_count + second_count);
+	struct column *columns = table_alloc(table, table->column_count * sizeof(*columns));
+
+	memcpy(columns, first, first_count * sizeof(*columns));
+	memcpy(columns + first_count, second, second_count * sizeof(*columns));
+	table->columns = columns;
+	return table;
 }
 
 int table_column(const struct table *table, const char *name)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What every analysis gives and every report takes: typed columns, flat rows, and the totals that the shares
- * are over. Column names are the names of the JSON form; the same thing has the same name in every view.
+ * What every analysis gives and every report takes: typed columns, flat rows, and the totals that
+ * the shares are over. Column names are the names of the JSON form; the same thing has the same
+ * name in every view.
  *
- * A cell starts as "nothing" (JSON null, blank in text). Strings are borrowed from the profile, which must
- * outlive the table, or given to the table by table_own().
+ * A cell starts as "nothing" (JSON null, blank in text). Strings are borrowed from the profile,
+ * which must outlive the table, or given to the table by table_own().
  */
 #pragma once
 
@@ -33,6 +34,13 @@ enum column_use {
 	COLUMN_PEOPLE, /* text only: a composition of data columns */
 };
 
+/* What is left of a text that is too long for its column. */
+enum column_cut {
+	CUT_MIDDLE, /* beginning and end */
+	CUT_NAME, /* of "name+0x4e (inlined) [module]" the offset, and what fits of the name */
+	CUT_PLACE, /* of "folder/file.c:12" the line, and what fits of the file's name */
+};
+
 struct column {
 	const char *name;
 	const char *title;
@@ -40,7 +48,14 @@ struct column {
 	enum column_use use;
 	bool elastic; /* shortened first when the terminal is too narrow */
 	bool optional; /* not shown in text where no row has it */
-	bool spills; /* text that goes on over the columns after it where the row has nothing there */
+	bool spills; /* text that may go on over the columns behind it if they are blank */
+	enum column_cut cut;
+	/*
+	 * Above 0: left out of text where the line is too narrow for the comfort of others, the
+	 * highest first. What a row is about and what rows are sorted by have 0.
+	 */
+	unsigned spare;
+	unsigned comfort; /* elastic: not made narrower while something is to spare; 0: 16 */
 };
 
 /* One of the most common values somewhere. */
@@ -48,6 +63,8 @@ struct common_value {
 	const uint64_t *words; /* as many as the cell says */
 	const char *text; /* as a person would want to see it */
 	uint64_t count; /* estimated number of occurrences */
+	/* estimated number, among those received, of the first one that was counted; from 1 on */
+	uint64_t first;
 	double share, low,
 		high; /* of the values received; with 95 % the truth lies between low and high */
 };
@@ -76,6 +93,9 @@ struct totals {
 	uint64_t seen, kept, selected;
 	const struct profile_named_count *losses;
 	size_t loss_count;
+	const char *event; /* what was sampled; NULL: time, or there are no samples */
+	uint64_t period; /* events to a sample, in the mean; 0: as many as gave the rate */
+	bool rate_changed; /* while they were recorded: shares are of samples, not of time */
 };
 
 struct table {
@@ -91,15 +111,26 @@ struct table {
 	bool has_runs;
 	size_t unreadable; /* of views of values: lists that could not be read and are left out */
 	bool filtered; /* totals.selected is less than kept by the user's wish */
+	const char *empty; /* why there are no rows; NULL: there are some */
+	const char *heading; /* what people have to know of all rows; NULL: nothing */
 	size_t omitted; /* rows left out by --limit or --min-share */
+	bool omitted_branches; /* each of them stands for all that is below it */
 	int level_column; /* nesting of the last elastic column in text; -1 none */
 	int group_column; /* a blank line in text where it changes; -1 none */
+	/*
+	 * A line that is too long for the terminal goes on in another table below, where the first
+	 * so many columns are repeated. 0: it is shortened.
+	 */
+	size_t repeated_columns;
 	void **owned;
 	size_t owned_count, owned_capacity;
 };
 
 /* columns must outlive the table. */
 struct table *table_create(const char *view, const struct column *columns, size_t column_count);
+/* With the columns of both, one after the other; they need not outlive the table. */
+struct table *table_create_joined(const char *view, const struct column *first, size_t first_count,
+				  const struct column *second, size_t second_count);
 void table_destroy(struct table *table);
 DEFINE_AUTO(struct table, table_destroy)
 
@@ -121,8 +152,8 @@ void table_sort(struct table *table, size_t column);
 /* Keeps the first rows. */
 void table_limit(struct table *table, size_t limit);
 /*
- * Keeps the limit rows with the most in the given column, in their order, parents before their children: for
- * rows that form a tree by level_column, where no row has more than its parent.
+ * Keeps the limit rows with the most in the given column, in their order, parents before their
+ * children: for rows that form a tree by level_column, where no row has more than its parent.
  */
 void table_limit_tree(struct table *table, size_t weight_column, size_t limit);
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * How control went between modules: how often a block of one was executed right after a block of another, in the same thread.
+ * How control went between modules: how often a block of one was executed right after a block of
+ * another, in the same thread.
  *
- * That is exact. What a path does inside is counted once for all its trips; what happens between a path and itself, and between one
- * repeated path and the next, is read from the rows. So all transfers together are the blocks executed, less one for each
- * thread. A transfer that arrives where a function begins is an entry: a call, nearly always, or a jump that stands for one.
+ * That is exact. What a path does inside is counted once for all its trips; what happens between a
+ * path and itself, and between one repeated path and the next, is read from the rows. So all
+ * transfers together are the blocks executed, less one for each thread. A transfer that arrives
+ * where a function begins is an entry: a call, nearly always, or a jump that stands for one.
  */
 #include <stdlib.h>
 
@@ -159,7 +161,7 @@ static int process_take(struct transfers *transfers, const struct filter *filter
 	return err;
 }
 
-/* --- Tables ----------------------------------------------------------------------------------------- */
+/* --- Tables ----------------------------------------------------------------------------------- */
 
 enum { M_FROM, M_TO, M_TRANSFERS, M_SHARE, M_ENTRIES, M_COLUMNS };
 
@@ -241,7 +243,8 @@ static struct table *matrix_make(const struct transfers *transfers, const struct
 	struct column *columns = table_alloc(table, (count + 1) * sizeof(*columns));
 	uint64_t *place;
 
-	columns[0] = (struct column){ "from", "From \\ to", COLUMN_TEXT };
+	columns[0] = (struct column){ "from", "From \\ to", COLUMN_TEXT, .elastic = true,
+				      .comfort = 20 };
 	for (size_t i = 0; i < count; i++) {
 		const char *name = name_of_module(transfers->profile, modules[i].module);
 
@@ -249,6 +252,7 @@ static struct table *matrix_make(const struct transfers *transfers, const struct
 	}
 	table->columns = columns;
 	table->column_count = count + 1;
+	table->repeated_columns = 1;
 	for (size_t from = 0; from < count; from++) {
 		struct cell *row = table_row_add(table);
 
@@ -297,8 +301,8 @@ static struct table *table_make(const struct transfers *transfers,
 	return *ret_rows ? rows_make(transfers) : matrix_make(transfers, modules, count);
 }
 
-int trace_transfers(const struct profile *profile, const struct view_request *request,
-		    struct table **ret)
+int view_transfers(const struct profile *profile, const struct view_request *request,
+		   struct table **ret)
 {
 	AUTO(transfers_deinit) struct transfers transfers = { .profile = profile };
 	uint64_t all, selected;

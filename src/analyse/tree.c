@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Call trees by function: top-down from the outermost frame, or bottom-up from the function that was running.
+ * Call trees by function: top-down from the outermost frame, or bottom-up from the function that
+ * was running.
  *
- * Stack nodes that are different addresses of the same functions in the same order become one tree node. Both directions
- * are made by the same means. A cursor is a place on a stack, a slot of a stack node, with the weight of the samples that
- * it stands for. A tree node is a set of cursors; it is expanded by moving each cursor one frame on and grouping by
- * function. Top-down a cursor stands for all samples below its stack node and moving on splits it over the children;
- * bottom-up it stands for samples that ended in one place and moves to the caller, and cursors that meet become one.
- * Nodes below the smallest share are never expanded, so that the work is that of what is shown.
+ * Stack nodes that are different addresses of the same functions in the same order become one tree
+ * node. Both directions are made by the same means. A cursor is a place on a stack, a slot of a
+ * stack node, with the weight of the samples that it stands for. A tree node is a set of cursors;
+ * it is expanded by moving each cursor one frame on and grouping by function. Top-down a cursor
+ * stands for all samples below its stack node and moving on splits it over the children; bottom-up
+ * it stands for samples that ended in one place and moves to the caller, and cursors that meet
+ * become one. Nodes below the smallest share are never expanded, and the others with the largest
+ * total first, up to the limit, so that the work is that of what is shown: bottom-up, an hour's
+ * profile has millions of nodes.
  *
- *  1. A node's total is the sum of the weights of its cursors; its self the samples whose innermost frame it is.
- *  2. Rows come in preorder, siblings by falling total.
- *  3. At --min-share 0 the sum of self over all rows is the number of selected samples.
+ *  1. A node's total is the sum of the weights of its cursors; its self the samples whose innermost
+ *     frame it is.
+ *  2. A node is expanded after its parent, and siblings are by falling total.
+ *  3. Rows come in preorder.
+ *  4. At --min-share 0, if nothing is beyond the limit, the sum of self over all rows is the number
+ *     of selected samples.
  */
 #include <stdlib.h>
 
+#include "analyse/call_trees.h"
 #include "analyse/forest.h"
 #include "analyse/names.h"
 #include "analyse/views.h"
@@ -33,14 +41,19 @@ struct cursors {
 	size_t count, capacity;
 };
 
-/* A tree node that waits for its row. */
+/* Rows that a tree has at most, unless --limit says otherwise. */
+enum { ROWS_MAX = 20000 };
+
+/* A tree node. */
 struct branch {
-	struct cursors cursors;
+	struct cursors cursors; /* until it is expanded */
 	uint32_t function;
 	uint32_t level;
-	uint32_t parent_module; /* of the function that this one stands below; 0 none */
-	uint64_t total;
+	uint32_t parent; /* among those that are grown; NO_BRANCH none */
+	uint64_t total, self;
 };
+
+enum { NO_BRANCH = UINT32_MAX };
 
 struct branches {
 	struct branch *items;
@@ -53,7 +66,8 @@ struct tree {
 	struct table *table;
 	double min_share;
 	bool bottom_up;
-	struct branches waiting; /* the next row's last */
+	struct branches waiting; /* to be expanded: a heap, the largest on top */
+	struct branches grown; /* in the order of their expansion */
 };
 
 static void cursor_add(struct tree *tree, struct cursors *cursors, uint32_t node, uint32_t slot,
@@ -119,26 +133,64 @@ static int cursor_order(const void *left, const void *right)
 	return (a->slot > b->slot) - (a->slot < b->slot);
 }
 
-static int branch_order(const void *left, const void *right)
+/* Whether a is expanded before b. */
+static bool branch_precedes(const struct branch *a, const struct branch *b)
 {
-	const struct branch *a = left, *b = right;
-
 	if (a->total != b->total)
-		return a->total < b->total ? -1 : 1;
-	return (a->function < b->function) - (a->function > b->function);
+		return a->total > b->total;
+	if (a->parent != b->parent)
+		return a->parent < b->parent;
+	return a->function < b->function;
 }
 
-/* One branch from the run of cursors of the same function that starts at first; returns where the run ends. */
-static size_t branch_add(struct tree *tree, const struct cursors *cursors, size_t first,
-			 const struct branch *parent)
+static void branches_swap(struct branches *heap, size_t a, size_t b)
 {
-	struct branch branch = { .function = cursors->items[first].function };
+	struct branch branch = heap->items[a];
+
+	heap->items[a] = heap->items[b];
+	heap->items[b] = branch;
+}
+
+static void heap_push(struct branches *heap, const struct branch *branch)
+{
+	size_t at = heap->count, above;
+
+	*array_push(heap) = *branch;
+	for (; at && branch_precedes(&heap->items[at], &heap->items[above = (at - 1) / 2]);
+	     at = above)
+		branches_swap(heap, at, above);
+}
+
+static struct branch heap_pop(struct branches *heap)
+{
+	struct branch top = heap->items[0];
+	size_t at = 0, below;
+
+	heap->items[0] = heap->items[--heap->count];
+	while ((below = 2 * at + 1) < heap->count) {
+		if (below + 1 < heap->count &&
+		    branch_precedes(&heap->items[below + 1], &heap->items[below]))
+			below++;
+		if (!branch_precedes(&heap->items[below], &heap->items[at]))
+			break;
+		branches_swap(heap, at, below);
+		at = below;
+	}
+	return top;
+}
+
+/*
+ * One branch from the run of cursors of the same function that starts at first; returns where the
+ * run ends.
+ */
+static size_t branch_add(struct tree *tree, const struct cursors *cursors, size_t first,
+			 uint32_t parent)
+{
+	struct branch branch = { .function = cursors->items[first].function, .parent = parent };
 	size_t at = first;
 
-	if (parent) {
-		branch.level = parent->level + 1;
-		branch.parent_module = functions_module(&tree->functions, parent->function);
-	}
+	if (parent != NO_BRANCH)
+		branch.level = tree->grown.items[parent].level + 1;
 	for (; at < cursors->count && cursors->items[at].function == branch.function; at++) {
 		const struct cursor *cursor = &cursors->items[at];
 		struct cursor *top = branch.cursors.count
@@ -155,24 +207,19 @@ static size_t branch_add(struct tree *tree, const struct cursors *cursors, size_
 		tree->table->omitted++;
 		array_deinit(&branch.cursors);
 	} else {
-		*array_push(&tree->waiting) = branch;
+		heap_push(&tree->waiting, &branch);
 	}
 	return at;
 }
 
-/* parent NULL: the outermost level. */
-static void branches_add(struct tree *tree, struct cursors *cursors, const struct branch *parent)
+/* parent NO_BRANCH: the outermost level. */
+static void branches_add(struct tree *tree, struct cursors *cursors, uint32_t parent)
 {
-	size_t old = tree->waiting.count;
-
 	if (!cursors->count)
 		return;
 	qsort(cursors->items, cursors->count, sizeof(*cursors->items), cursor_order);
 	for (size_t at = 0; at < cursors->count;)
 		at = branch_add(tree, cursors, at, parent);
-	if (tree->waiting.count > old)
-		qsort(tree->waiting.items + old, tree->waiting.count - old,
-		      sizeof(*tree->waiting.items), branch_order);
 }
 
 static uint64_t branch_self(const struct tree *tree, const struct branch *branch)
@@ -209,7 +256,8 @@ static const struct column tree_columns[] = {
 	[T_SELF] = { "self", "Self", COLUMN_COUNT },
 	[T_SHARE] = { "share", "Self%", COLUMN_SHARE },
 	[T_MODULE] = { "module", "", COLUMN_TEXT, COLUMN_DATA },
-	[T_TEXT] = { "function", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true },
+	[T_TEXT] = { "function", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_NAME,
+		     .comfort = 30 },
 	[T_SYMBOL] = { "symbol", "", COLUMN_TEXT, COLUMN_DATA },
 	[T_INLINED] = { "inlined", "", COLUMN_BOOL, COLUMN_DATA },
 	[T_LEVEL] = { "level", "", COLUMN_INTEGER, COLUMN_DATA },
@@ -220,14 +268,15 @@ static const char *branch_text(struct tree *tree, const struct branch *branch)
 {
 	const struct functions *functions = &tree->functions;
 	const char *name = functions_name(functions, branch->function);
-	uint32_t module = functions_module(functions, branch->function);
+	uint32_t module = functions_module(functions, branch->function), above = 0;
 
+	if (branch->parent != NO_BRANCH)
+		above = functions_module(functions, tree->grown.items[branch->parent].function);
 	name = view_function_text(tree->table, name,
 				  functions_inlined(functions, branch->function));
-	return module == branch->parent_module
-		       ? name
-		       : view_titled_text(tree->table, name,
-					  name_of_module(functions->profile, module));
+	return module == above ? name
+			       : view_titled_text(tree->table, name,
+						  name_of_module(functions->profile, module));
 }
 
 static void branch_row_add(struct tree *tree, const struct branch *branch)
@@ -235,12 +284,11 @@ static void branch_row_add(struct tree *tree, const struct branch *branch)
 	struct table *table = tree->table;
 	const struct functions *functions = &tree->functions;
 	struct cell *row = table_row_add(table);
-	uint64_t self = branch_self(tree, branch);
 
 	row[T_TOTAL] = cell_number(branch->total);
 	row[T_TOTAL_SHARE] = cell_real(share_of(branch->total, table->totals.seen));
-	row[T_SELF] = cell_number(self);
-	row[T_SHARE] = cell_real(share_of(self, table->totals.seen));
+	row[T_SELF] = cell_number(branch->self);
+	row[T_SHARE] = cell_real(share_of(branch->self, table->totals.seen));
 	row[T_MODULE] = cell_text(
 		name_of_module(functions->profile, functions_module(functions, branch->function)));
 	row[T_SYMBOL] = cell_text(functions_name(functions, branch->function));
@@ -249,30 +297,72 @@ static void branch_row_add(struct tree *tree, const struct branch *branch)
 	row[T_LEVEL] = cell_integer(branch->level);
 }
 
-static void tree_grow(struct tree *tree)
+/* Takes the next branch and adds those below it. */
+static void branch_grow(struct tree *tree, struct cursors *next)
+{
+	struct branch branch = heap_pop(&tree->waiting);
+	uint32_t number = (uint32_t)tree->grown.count;
+
+	next->count = 0;
+	array_each(&branch.cursors, cursor) {
+		if (tree->bottom_up)
+			cursor_move_up(tree, next, cursor);
+		else
+			cursor_move_down(tree, next, cursor);
+	}
+	branch.self = branch_self(tree, &branch);
+	array_deinit(&branch.cursors);
+	branch.cursors = (struct cursors){};
+	*array_push(&tree->grown) = branch;
+	branches_add(tree, next, number);
+}
+
+static void tree_grow(struct tree *tree, size_t limit)
 {
 	struct cursors next = {};
 
 	cursors_start(tree, &next);
-	branches_add(tree, &next, NULL);
-	while (tree->waiting.count) {
-		struct branch branch = tree->waiting.items[--tree->waiting.count];
-
-		branch_row_add(tree, &branch);
-		next.count = 0;
-		array_each(&branch.cursors, cursor) {
-			if (tree->bottom_up)
-				cursor_move_up(tree, &next, cursor);
-			else
-				cursor_move_down(tree, &next, cursor);
-		}
-		branches_add(tree, &next, &branch);
-		array_deinit(&branch.cursors);
-	}
+	branches_add(tree, &next, NO_BRANCH);
+	while (tree->waiting.count && tree->grown.count < limit)
+		branch_grow(tree, &next);
+	tree->table->omitted += tree->waiting.count;
+	array_each(&tree->waiting, branch)
+		array_deinit(&branch->cursors);
 	array_deinit(&next);
 }
 
-int view_tree(const struct profile *profile, const struct view_request *request, struct table **ret)
+/* Rows in preorder; siblings were grown in their order. */
+static void rows_add(struct tree *tree)
+{
+	size_t count = tree->grown.count;
+	/* By branch; of the outermost ones in the last place. */
+	AUTO(free_ptr) uint32_t *child = mem_alloc((count + 1) * sizeof(*child));
+	AUTO(free_ptr) uint32_t *sibling = mem_alloc((count + 1) * sizeof(*sibling));
+	uint32_t at;
+
+	for (size_t i = 0; i <= count; i++)
+		child[i] = NO_BRANCH;
+	for (size_t i = count; i-- > 0;) {
+		uint32_t parent = tree->grown.items[i].parent;
+
+		parent = parent == NO_BRANCH ? (uint32_t)count : parent;
+		sibling[i] = child[parent];
+		child[parent] = (uint32_t)i;
+	}
+	for (at = child[count]; at != NO_BRANCH;) {
+		branch_row_add(tree, &tree->grown.items[at]);
+		if (child[at] != NO_BRANCH) {
+			at = child[at];
+			continue;
+		}
+		while (at != NO_BRANCH && sibling[at] == NO_BRANCH)
+			at = tree->grown.items[at].parent;
+		at = at == NO_BRANCH ? NO_BRANCH : sibling[at];
+	}
+}
+
+static int samples_tree(const struct profile *profile, const struct view_request *request,
+			struct table **ret)
 {
 	AUTO(forest_destroy_auto)
 	struct forest *forest = forest_create(profile, &request->filter, FOREST_CODE_SAMPLES);
@@ -284,13 +374,21 @@ int view_tree(const struct profile *profile, const struct view_request *request,
 	};
 
 	tree.table->level_column = T_LEVEL;
+	tree.table->omitted_branches = true;
 	table_totals_set(tree.table, profile, forest->selected);
 	functions_init(&tree.functions, forest, NULL);
-	tree_grow(&tree);
-	if (request->limit)
-		table_limit_tree(tree.table, T_TOTAL, request->limit);
+	tree_grow(&tree, request->limit ? request->limit : ROWS_MAX);
+	rows_add(&tree);
 	functions_deinit(&tree.functions);
 	array_deinit(&tree.waiting);
+	array_deinit(&tree.grown);
 	*ret = tree.table;
 	return 0;
+}
+
+int view_tree(const struct profile *profile, const struct view_request *request, struct table **ret)
+{
+	if (request->metric == METRIC_CALLS)
+		return call_view("tree", profile, request, ret);
+	return samples_tree(profile, request, ret);
 }

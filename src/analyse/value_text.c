@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "analyse/names.h"
-#include "profile/valuefn.h"
+#include "values/valuefn.h"
 
 enum {
 	WORD_BITS = 64,
@@ -67,27 +67,48 @@ void value_place_text(const struct profile *profile, uint32_t location, struct s
 	place_put(profile, location, true, buf);
 }
 
-/* Whether anything was known and appended. */
-static bool name_put(const struct profile *profile, uint64_t value, struct strbuf *buf)
+/* The text that was found at an address, in its quotes; NULL: none. */
+static const char *string_of(const struct profile_value_name *name)
+{
+	return name->text ? strchr(name->text, '"') : NULL;
+}
+
+/* Whether anything was known and appended. strings: texts that lie there are shown. */
+static bool name_put(const struct profile *profile, uint64_t value, bool strings,
+		     struct strbuf *buf)
 {
 	const struct profile_value_name *name = value >= NAMED_FROM ? name_find(profile, value)
 								    : NULL;
+	const char *string = name && strings ? string_of(name) : NULL;
+	size_t length;
 
 	if (!name || (!name->location && !(name->text && *name->text)))
 		return false;
 	strbuf_printf(buf, "0x%" PRIx64 " ", value);
-	if (name->location)
+	if (name->location && (!string || location_function(profile, name->location))) {
 		place_put(profile, name->location, false, buf);
-	else
-		strbuf_puts(buf, name->text);
+		if (string)
+			strbuf_putc(buf, ' ');
+	}
+	if (string) {
+		strbuf_puts(buf, string);
+	} else if (!name->location) {
+		length = string_of(name) ? (size_t)(string_of(name) - name->text)
+					 : strlen(name->text);
+		while (length && name->text[length - 1] == ' ')
+			length--;
+		strbuf_add(buf, name->text, length);
+	}
 	return true;
 }
 
 bool value_is_on_stack(const struct profile *profile, uint64_t value)
 {
+	static const char stack[] = "[stack]";
 	const struct profile_value_name *name = name_find(profile, value);
 
-	return name && !name->location && name->text && !strcmp(name->text, "[stack]");
+	return name && !name->location && name->text &&
+	       !strncmp(name->text, stack, sizeof(stack) - 1);
 }
 
 static void character_put(uint64_t value, struct strbuf *buf)
@@ -113,7 +134,7 @@ static void plain_put(const struct profile *profile, struct value_type type, uin
 {
 	int64_t number = sign_extend(value, type.width);
 
-	if (type.width == WORD_BITS && name_put(profile, value, buf))
+	if (type.width == WORD_BITS && name_put(profile, value, true, buf))
 		return;
 	if (number < 0 && number >= negative_limit(type.width))
 		strbuf_printf(buf, "%" PRId64, number);
@@ -123,18 +144,22 @@ static void plain_put(const struct profile *profile, struct value_type type, uin
 		character_put(value, buf);
 }
 
-static void pointer_put(const struct profile *profile, uint64_t value, struct strbuf *buf)
+static void pointer_put(const struct profile *profile, struct value_type type, uint64_t value,
+			struct strbuf *buf)
 {
 	if (!value)
 		strbuf_puts(buf, "NULL");
-	else if (!name_put(profile, value, buf))
+	else if (!name_put(profile, value, !type.structured, buf))
 		strbuf_printf(buf, "0x%" PRIx64, value);
 }
 
 /* Of numbers up to here no digit is left out before the point. */
 #define PLAIN_FLOAT 1e15
 
-/* The shortest decimal number that is this one and no other; with an exponent only where the number is large or small. */
+/*
+ * The shortest decimal number that is this one and no other; with an exponent only where the number
+ * is large or small.
+ */
 static void float_put(unsigned width, uint64_t value, struct strbuf *buf)
 {
 	char text[40];
@@ -197,6 +222,42 @@ static void choice_put(uint64_t value, const char *const names[2], struct strbuf
 		unsigned_put(value, buf);
 }
 
+static const char *enumerator_find(struct value_type type, int64_t number)
+{
+	for (size_t i = 0; i < type.enumerator_count; i++)
+		if ((int64_t)type.enumerators[i].value == number)
+			return type.enumerators[i].name;
+	return NULL;
+}
+
+/* Whether all bits have names of their own: "READ|RUN". */
+static bool flags_put(struct value_type type, uint64_t bits, struct strbuf *buf)
+{
+	const char *separator = "";
+
+	for (uint64_t left = bits; left; left &= left - 1)
+		if (!enumerator_find(type, (int64_t)(left & -left)))
+			return false;
+	for (uint64_t left = bits; left; left &= left - 1, separator = "|")
+		strbuf_printf(buf, "%s%s", separator,
+			      enumerator_find(type, (int64_t)(left & -left)));
+	return bits;
+}
+
+static void enumerator_put(struct value_type type, uint64_t value, struct strbuf *buf)
+{
+	int64_t number = sign_extend(value, type.width);
+	uint64_t bits = zero_extend(value, type.width);
+	const char *name = enumerator_find(type, number);
+
+	if (!name)
+		name = enumerator_find(type, (int64_t)bits);
+	if (name)
+		strbuf_puts(buf, name);
+	else if (!flags_put(type, bits, buf))
+		strbuf_printf(buf, "%" PRId64, number);
+}
+
 void value_text(const struct profile *profile, struct value_type type, uint64_t value,
 		struct strbuf *buf)
 {
@@ -211,6 +272,9 @@ void value_text(const struct profile *profile, struct value_type type, uint64_t 
 	case VALUE_PLAIN:
 		plain_put(profile, type, low, buf);
 		break;
+	case VALUE_ENUM:
+		enumerator_put(type, value, buf);
+		break;
 	case VALUE_SIGNED:
 		strbuf_printf(buf, "%" PRId64, sign_extend(value, type.width));
 		break;
@@ -218,7 +282,7 @@ void value_text(const struct profile *profile, struct value_type type, uint64_t 
 		unsigned_put(low, buf);
 		break;
 	case VALUE_POINTER:
-		pointer_put(profile, low, buf);
+		pointer_put(profile, type, low, buf);
 		break;
 	case VALUE_BOOL:
 		choice_put(low, truth, buf);
@@ -242,7 +306,54 @@ void value_text(const struct profile *profile, struct value_type type, uint64_t 
 	}
 }
 
-struct value_type value_type_of_parameter(const struct profile_parameter *parameter)
+/* A pointer to something else than characters or bytes, by the name of its type. */
+static bool is_structured(const char *type)
+{
+	static const char *const plain[] = { "char", "void", "int8_t", "u8", "Byte", "byte" };
+	const char *star = strpbrk(type, "*&");
+	size_t length = star ? (size_t)(star - type) : 0;
+
+	if (!star)
+		return false; /* a name that may stand for anything */
+	while (length && type[length - 1] == ' ')
+		length--;
+	for (size_t i = 0; i < sizeof(plain) / sizeof(plain[0]); i++) {
+		size_t end = strlen(plain[i]);
+
+		if (length >= end && !strncmp(type + length - end, plain[i], end) &&
+		    !strcmp(star, "*"))
+			return false;
+	}
+	return true;
+}
+
+/* Rows come sorted. */
+static void enumerators_find(const struct profile *profile,
+			     const struct profile_parameter *parameter, struct value_type *type)
+{
+	size_t low = 0, high = profile->enumerator_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+		const struct profile_enumerator *row = &profile->enumerators[middle];
+
+		if (row->symbol < parameter->symbol ||
+		    (row->symbol == parameter->symbol && row->argument < parameter->argument))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	type->enumerators = &profile->enumerators[low];
+	while (low < profile->enumerator_count &&
+	       profile->enumerators[low].symbol == parameter->symbol &&
+	       profile->enumerators[low].argument == parameter->argument) {
+		type->enumerator_count++;
+		low++;
+	}
+}
+
+struct value_type value_type_of_parameter(const struct profile *profile,
+					  const struct profile_parameter *parameter)
 {
 	static const struct {
 		const char *encoding;
@@ -250,7 +361,7 @@ struct value_type value_type_of_parameter(const struct profile_parameter *parame
 	} kinds[] = {
 		{ "signed", VALUE_SIGNED },   { "unsigned", VALUE_UNSIGNED },
 		{ "pointer", VALUE_POINTER }, { "bool", VALUE_BOOL },
-		{ "char", VALUE_CHAR },	      { "enum", VALUE_SIGNED },
+		{ "char", VALUE_CHAR },	      { "enum", VALUE_ENUM },
 		{ "float", VALUE_FLOAT },
 	};
 	unsigned bytes = parameter->size;
@@ -259,5 +370,9 @@ struct value_type value_type_of_parameter(const struct profile_parameter *parame
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (!strcmp(parameter->encoding, kinds[i].encoding))
 			type.kind = kinds[i].kind;
+	if (type.kind == VALUE_ENUM)
+		enumerators_find(profile, parameter, &type);
+	type.structured = type.kind == VALUE_POINTER && parameter->type &&
+			  is_structured(parameter->type);
 	return type;
 }

@@ -11,6 +11,7 @@
 enum value_kind {
 	VALUE_PLAIN, /* nothing is known: small numbers decimal, others hexadecimal */
 	VALUE_SIGNED,
+	VALUE_ENUM,
 	VALUE_UNSIGNED,
 	VALUE_POINTER,
 	VALUE_BOOL,
@@ -24,6 +25,10 @@ enum value_kind {
 struct value_type {
 	enum value_kind kind;
 	unsigned width; /* bits; those above are not looked at */
+	bool structured; /* of a pointer: what lies there is no text, whatever it looks like */
+	/* of an enumeration, what its numbers are called, or NULL: enumerator_count rows */
+	const struct profile_enumerator *enumerators;
+	size_t enumerator_count;
 };
 
 void value_text(const struct profile *profile, struct value_type type, uint64_t value,
@@ -33,10 +38,11 @@ void value_text(const struct profile *profile, struct value_type type, uint64_t 
 bool value_is_on_stack(const struct profile *profile, uint64_t value);
 
 /* By DWARF: the encoding of a parameter, as in the profile, and its size in bytes. */
-struct value_type value_type_of_parameter(const struct profile_parameter *parameter);
+struct value_type value_type_of_parameter(const struct profile *profile,
+					  const struct profile_parameter *parameter);
 
 /*
- * "gz_window+0x10": the function or object at a location; of a C++ function without its parameters; code without a name by
- * its module.
+ * "gz_window+0x10": the function or object at a location; of a C++ function without its parameters;
+ * code without a name by its module.
  */
 void value_place_text(const struct profile *profile, uint32_t location, struct strbuf *buf);

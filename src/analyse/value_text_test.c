@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Serves: V18.
 /* What people see of values, and what views know about instructions. */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "analyse/fixture.h"
+#include "support/profile_fixture.h"
 #include "analyse/instruction.h"
 #include "analyse/names.h"
 #include "analyse/value_text.h"
@@ -136,18 +137,95 @@ static void parameters_have_types(void **state)
 	} cases[] = {
 		{ "signed", 4, VALUE_SIGNED, 32 },   { "unsigned", 2, VALUE_UNSIGNED, 16 },
 		{ "pointer", 8, VALUE_POINTER, 64 }, { "bool", 1, VALUE_BOOL, 8 },
-		{ "char", 1, VALUE_CHAR, 8 },	     { "enum", 4, VALUE_SIGNED, 32 },
+		{ "char", 1, VALUE_CHAR, 8 },	     { "enum", 4, VALUE_ENUM, 32 },
 		{ "float", 4, VALUE_FLOAT, 32 },     { "nonsense", 4, VALUE_PLAIN, 32 },
 		{ "signed", 0, VALUE_SIGNED, 64 },   { "signed", 4000000000, VALUE_SIGNED, 64 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct value_type type = value_type_of_parameter(&(struct profile_parameter){
-			.encoding = cases[i].encoding, .size = cases[i].size });
+		struct profile_parameter parameter = { .encoding = cases[i].encoding,
+						       .size = cases[i].size };
+		struct value_type type = value_type_of_parameter(&(struct profile){}, &parameter);
 
 		assert_int_equal(type.kind, cases[i].kind);
 		assert_int_equal(type.width, cases[i].width);
 	}
+}
+
+static void text_expect(const struct profile *profile, struct value_type type, uint64_t value,
+			const char *expected)
+{
+	AUTO(strbuf_deinit) struct strbuf buf = {};
+
+	value_text(profile, type, value, &buf);
+	assert_string_equal(strbuf_text(&buf), expected);
+}
+
+/* A number of an enumeration by its name, a sum of flags by theirs. */
+static void enumerations_have_names(void **state)
+{
+	struct profile_enumerator rows[] = {
+		{ .symbol = 3, .argument = 0, .value = 9, .name = "OTHER" },
+		{ .symbol = 3, .argument = 1, .value = 0, .name = "NONE" },
+		{ .symbol = 3, .argument = 1, .value = 1, .name = "READ" },
+		{ .symbol = 3, .argument = 1, .value = 4, .name = "RUN" },
+		{ .symbol = 3, .argument = 1, .value = UINT64_MAX, .name = "BAD" },
+		{ .symbol = 4, .argument = 1, .value = 2, .name = "ELSE" },
+	};
+	struct profile profile = { .enumerators = rows, .enumerator_count = 6 };
+	struct profile_parameter parameter = {
+		.symbol = 3, .argument = 1, .type = "enum rights", .encoding = "enum", .size = 4
+	};
+	struct value_type type = value_type_of_parameter(&profile, &parameter);
+
+	text_expect(&profile, type, 0, "NONE");
+	text_expect(&profile, type, 4, "RUN");
+	text_expect(&profile, type, 5, "READ|RUN");
+	text_expect(&profile, type, 0xffffffff, "BAD");
+	text_expect(&profile, type, 9, "9"); /* of another parameter */
+	text_expect(&profile, type, 7, "7"); /* 2 has no name here */
+	parameter.symbol = 5;
+	text_expect(&profile, value_type_of_parameter(&profile, &parameter), 4, "4");
+}
+
+/* Where characters may lie, those that were found there are shown. */
+static void pointers_to_text_show_it(void **state)
+{
+	struct profile_value_name names[] = {
+		{ .value = 0x7f0000001000, .text = "[heap] \"user:1001\"" },
+		{ .value = 0x7f0000002000, .text = "[stack] \"a [b]\"" },
+		{ .value = 0x7f0000003000, .text = "[heap]" },
+	};
+	struct profile profile = { .value_names = names, .value_name_count = 3 };
+	static const struct {
+		const char *type;
+		bool text;
+	} types[] = {
+		{ "const char *", true },
+		{ "char *", true },
+		{ "sds", true },
+		{ "void *", true },
+		{ "const uint8_t *", true },
+		{ "struct robj *", false },
+		{ "char **", false },
+		{ "const std::string &", false },
+	};
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		struct profile_parameter parameter = { .type = types[i].type,
+						       .encoding = "pointer",
+						       .size = 8 };
+		struct value_type type = value_type_of_parameter(&profile, &parameter);
+
+		text_expect(&profile, type, 0x7f0000001000,
+			    types[i].text ? "0x7f0000001000 \"user:1001\""
+					  : "0x7f0000001000 [heap]");
+		text_expect(&profile, type, 0x7f0000003000, "0x7f0000003000 [heap]");
+	}
+	text_expect(&profile, (struct value_type){ VALUE_PLAIN, 64 }, 0x7f0000001000,
+		    "0x7f0000001000 \"user:1001\"");
+	assert_true(value_is_on_stack(&profile, 0x7f0000002000));
+	assert_false(value_is_on_stack(&profile, 0x7f0000001000));
 }
 
 #define CODE(...) .code = { __VA_ARGS__ }, .size = sizeof((uint8_t[]){ __VA_ARGS__ })
@@ -156,65 +234,74 @@ static void parameters_have_types(void **state)
 static const struct {
 	uint8_t code[12];
 	size_t size;
-	enum capture_source source;
+	enum selection_source source;
 	const char *name;
 	unsigned width;
 	bool trivial;
 } sources[] = {
 	/* mov ecx, [rdi+8]; add eax, ebx; cmp esi, 3; cmp byte [rdi], 3; mul rcx */
-	{ CODE(0x8b, 0x4f, 0x08), CAPTURE_RESULT, "ecx" },
-	{ CODE(0x01, 0xd8), CAPTURE_RESULT, "eax" },
-	{ CODE(0x01, 0xd8), CAPTURE_OPERAND1, "eax" },
-	{ CODE(0x01, 0xd8), CAPTURE_OPERAND2, "ebx" },
-	{ CODE(0x83, 0xfe, 0x03), CAPTURE_RESULT, "esi" },
-	{ CODE(0x83, 0xfe, 0x03), CAPTURE_OPERAND2, NULL, .trivial = true },
-	{ CODE(0x80, 0x3f, 0x03), CAPTURE_RESULT, NULL },
-	{ CODE(0x48, 0xf7, 0xe1), CAPTURE_RESULT, "rax" },
-	/* mov eax, 5; xor eax, eax; xor eax, ebx; mov dword [rdi], 7; mov [rdi], eax; add [rdi], eax */
-	{ CODE(0xb8, 5, 0, 0, 0), CAPTURE_RESULT, "eax", .trivial = true },
-	{ CODE(0x31, 0xc0), CAPTURE_RESULT, "eax", .trivial = true },
-	{ CODE(0x31, 0xc0), CAPTURE_OPERAND1, "eax", .trivial = true },
-	{ CODE(0x31, 0xd8), CAPTURE_RESULT, "eax" },
-	{ CODE(0xc7, 0x07, 7, 0, 0, 0), CAPTURE_STORED, NULL, .trivial = true },
-	{ CODE(0x89, 0x07), CAPTURE_STORED, "eax" },
-	{ CODE(0x01, 0x07), CAPTURE_STORED, NULL },
-	/* lea rax, [rip+16]; lea rax, [rsp+8]; lea rax, [rdi+8]; lea rax, [rsp+rcx]; sub rsp, 8; mov rax, [rip+16] */
-	{ CODE(0x48, 0x8d, 0x05, 16, 0, 0, 0), CAPTURE_RESULT, "rax", .trivial = true },
-	{ CODE(0x48, 0x8d, 0x44, 0x24, 0x08), CAPTURE_RESULT, "rax", .trivial = true },
-	{ CODE(0x48, 0x8d, 0x47, 0x08), CAPTURE_RESULT, "rax" },
-	{ CODE(0x48, 0x8d, 0x04, 0x0c), CAPTURE_RESULT, "rax" },
-	{ CODE(0x48, 0x83, 0xec, 0x08), CAPTURE_RESULT, "rsp", .trivial = true },
-	{ CODE(0x48, 0x8b, 0x05, 16, 0, 0, 0), CAPTURE_RESULT, "rax" },
+	{ CODE(0x8b, 0x4f, 0x08), SELECTION_RESULT, "ecx" },
+	{ CODE(0x01, 0xd8), SELECTION_RESULT, "eax" },
+	{ CODE(0x01, 0xd8), SELECTION_OPERAND1, "eax" },
+	{ CODE(0x01, 0xd8), SELECTION_OPERAND2, "ebx" },
+	{ CODE(0x83, 0xfe, 0x03), SELECTION_RESULT, "esi" },
+	{ CODE(0x83, 0xfe, 0x03), SELECTION_OPERAND2, NULL, .trivial = true },
+	{ CODE(0x80, 0x3f, 0x03), SELECTION_RESULT, NULL },
+	{ CODE(0x48, 0xf7, 0xe1), SELECTION_RESULT, "rax" },
+	/*
+	 * mov eax, 5; xor eax, eax; xor eax, ebx; mov dword [rdi], 7; mov [rdi], eax; add [rdi],
+	 * eax
+	 */
+	{ CODE(0xb8, 5, 0, 0, 0), SELECTION_RESULT, "eax", .trivial = true },
+	{ CODE(0x31, 0xc0), SELECTION_RESULT, "eax", .trivial = true },
+	{ CODE(0x31, 0xc0), SELECTION_OPERAND1, "eax", .trivial = true },
+	{ CODE(0x31, 0xd8), SELECTION_RESULT, "eax" },
+	{ CODE(0xc7, 0x07, 7, 0, 0, 0), SELECTION_STORED, NULL, .trivial = true },
+	{ CODE(0x89, 0x07), SELECTION_STORED, "eax" },
+	{ CODE(0x01, 0x07), SELECTION_STORED, NULL },
+	/*
+	 * lea rax, [rip+16]; lea rax, [rsp+8]; lea rax, [rdi+8]; lea rax, [rsp+rcx]; sub rsp, 8;
+	 * mov rax, [rip+16]
+	 */
+	{ CODE(0x48, 0x8d, 0x05, 16, 0, 0, 0), SELECTION_RESULT, "rax", .trivial = true },
+	{ CODE(0x48, 0x8d, 0x44, 0x24, 0x08), SELECTION_RESULT, "rax", .trivial = true },
+	{ CODE(0x48, 0x8d, 0x47, 0x08), SELECTION_RESULT, "rax" },
+	{ CODE(0x48, 0x8d, 0x04, 0x0c), SELECTION_RESULT, "rax" },
+	{ CODE(0x48, 0x83, 0xec, 0x08), SELECTION_RESULT, "rsp", .trivial = true },
+	{ CODE(0x48, 0x8b, 0x05, 16, 0, 0, 0), SELECTION_RESULT, "rax" },
 	/* push rbx; pop rbx; ret; call rax; call 0x5; jmp [rip+16]; call [rip+16] */
-	{ CODE(0x53), CAPTURE_STORED, "rbx", .trivial = true },
-	{ CODE(0x5b), CAPTURE_RESULT, "rbx", .trivial = true },
-	{ CODE(0xc3), CAPTURE_TARGET, NULL, .trivial = true },
-	{ CODE(0xff, 0xd0), CAPTURE_TARGET, "rax" },
-	{ CODE(0xff, 0xd0), CAPTURE_STORED, NULL, .trivial = true },
-	{ CODE(0xff, 0x25, 16, 0, 0, 0), CAPTURE_TARGET, NULL, .trivial = true },
-	{ CODE(0xff, 0x15, 16, 0, 0, 0), CAPTURE_TARGET, NULL },
-	/* movsd xmm0, [rdx]; movss [rdx], xmm1; mulsd xmm0, [rdx]; movq xmm0, [rdx]; movaps xmm0, [rdx]; movsd (string) */
-	{ CODE(0xf2, 0x0f, 0x10, 0x02), CAPTURE_LOADED, "xmm0", 64 },
-	{ CODE(0xf2, 0x0f, 0x10, 0x02), CAPTURE_RESULT, "xmm0", 64 },
-	{ CODE(0xf2, 0x0f, 0x10, 0x02), CAPTURE_ADDRESS, NULL, 0 },
-	{ CODE(0xf3, 0x0f, 0x11, 0x0a), CAPTURE_STORED, "xmm1", 32 },
-	{ CODE(0xf2, 0x0f, 0x59, 0x02), CAPTURE_LOADED, NULL, 64 },
-	{ CODE(0xf3, 0x0f, 0x7e, 0x02), CAPTURE_LOADED, "xmm0", 0 },
-	{ CODE(0x0f, 0x28, 0x02), CAPTURE_LOADED, "xmm0", 0 },
-	{ CODE(0xa5), CAPTURE_LOADED, NULL, 0 },
+	{ CODE(0x53), SELECTION_STORED, "rbx", .trivial = true },
+	{ CODE(0x5b), SELECTION_RESULT, "rbx", .trivial = true },
+	{ CODE(0xc3), SELECTION_TARGET, NULL, .trivial = true },
+	{ CODE(0xff, 0xd0), SELECTION_TARGET, "rax" },
+	{ CODE(0xff, 0xd0), SELECTION_STORED, NULL, .trivial = true },
+	{ CODE(0xff, 0x25, 16, 0, 0, 0), SELECTION_TARGET, NULL, .trivial = true },
+	{ CODE(0xff, 0x15, 16, 0, 0, 0), SELECTION_TARGET, NULL },
+	/*
+	 * movsd xmm0, [rdx]; movss [rdx], xmm1; mulsd xmm0, [rdx]; movq xmm0, [rdx]; movaps xmm0,
+	 * [rdx]; movsd (string)
+	 */
+	{ CODE(0xf2, 0x0f, 0x10, 0x02), SELECTION_LOADED, "xmm0", 64 },
+	{ CODE(0xf2, 0x0f, 0x10, 0x02), SELECTION_RESULT, "xmm0", 64 },
+	{ CODE(0xf2, 0x0f, 0x10, 0x02), SELECTION_ADDRESS, NULL, 0 },
+	{ CODE(0xf3, 0x0f, 0x11, 0x0a), SELECTION_STORED, "xmm1", 32 },
+	{ CODE(0xf2, 0x0f, 0x59, 0x02), SELECTION_LOADED, NULL, 64 },
+	{ CODE(0xf3, 0x0f, 0x7e, 0x02), SELECTION_LOADED, "xmm0", 0 },
+	{ CODE(0x0f, 0x28, 0x02), SELECTION_LOADED, "xmm0", 0 },
+	{ CODE(0xa5), SELECTION_LOADED, NULL, 0 },
 	/* comisd xmm5, xmm3; ucomiss xmm0, [rdx]; comisd xmm1, [rip+16] */
-	{ CODE(0x66, 0x0f, 0x2f, 0xeb), CAPTURE_RESULT, "xmm5", 64 },
-	{ CODE(0x0f, 0x2e, 0x02), CAPTURE_RESULT, "xmm0", 32 },
-	{ CODE(0x66, 0x0f, 0x2f, 0x0d, 16, 0, 0, 0), CAPTURE_RESULT, "xmm1", 64 },
+	{ CODE(0x66, 0x0f, 0x2f, 0xeb), SELECTION_RESULT, "xmm5", 64 },
+	{ CODE(0x0f, 0x2e, 0x02), SELECTION_RESULT, "xmm0", 32 },
+	{ CODE(0x66, 0x0f, 0x2f, 0x0d, 16, 0, 0, 0), SELECTION_RESULT, "xmm1", 64 },
 	/* mov eax, [rip+16]; mov eax, [rsp+8]; mov eax, [rdi+8]; mov rax, fs:[0x10]; pop rbx */
-	{ CODE(0x8b, 0x05, 16, 0, 0, 0), CAPTURE_ADDRESS, NULL, .trivial = true },
-	{ CODE(0x8b, 0x44, 0x24, 0x08), CAPTURE_ADDRESS, NULL, .trivial = true },
-	{ CODE(0x8b, 0x47, 0x08), CAPTURE_ADDRESS, NULL },
-	{ CODE(0x64, 0x48, 0x8b, 0x04, 0x25, 16, 0, 0, 0), CAPTURE_ADDRESS, NULL },
-	{ CODE(0x5b), CAPTURE_ADDRESS, NULL, .trivial = true },
+	{ CODE(0x8b, 0x05, 16, 0, 0, 0), SELECTION_ADDRESS, NULL, .trivial = true },
+	{ CODE(0x8b, 0x44, 0x24, 0x08), SELECTION_ADDRESS, NULL, .trivial = true },
+	{ CODE(0x8b, 0x47, 0x08), SELECTION_ADDRESS, NULL },
+	{ CODE(0x64, 0x48, 0x8b, 0x04, 0x25, 16, 0, 0, 0), SELECTION_ADDRESS, NULL },
+	{ CODE(0x5b), SELECTION_ADDRESS, NULL, .trivial = true },
 	/* cvtsi2sd xmm0, [rdx]; no instruction */
-	{ CODE(0xf2, 0x0f, 0x2a, 0x02), CAPTURE_LOADED, NULL, 0 },
-	{ CODE(0x06), CAPTURE_RESULT, NULL, 0 },
+	{ CODE(0xf2, 0x0f, 0x2a, 0x02), SELECTION_LOADED, NULL, 0 },
+	{ CODE(0x06), SELECTION_RESULT, NULL, 0 },
 };
 
 static void instructions_say_where_values_are(void **state)
@@ -241,8 +328,10 @@ static enum code_memory memory_of(void *ctx, uint32_t module, uint64_t address)
 	return address == VARIABLE ? CODE_MEMORY_VARIABLE : CODE_MEMORY_UNKNOWN;
 }
 
-/* The code is decoded where its operand of four bytes, which is the last, is the address it gets. */
-static bool is_constant_at(const uint8_t *code, size_t size, enum capture_source source,
+/*
+ * The code is decoded where its operand of four bytes, which is the last, is the address it gets.
+ */
+static bool is_constant_at(const uint8_t *code, size_t size, enum selection_source source,
 			   uint64_t address, bool sole)
 {
 	struct fixture fixture;
@@ -262,7 +351,9 @@ static bool is_constant_at(const uint8_t *code, size_t size, enum capture_source
 
 static void constants_of_the_program_are_trivial(void **state)
 {
-	/* movsd xmm5, [rip]; mov eax, [rip]; addsd xmm0, [rip]; comisd xmm1, [rip]; cmp [rip], eax */
+	/*
+	 * movsd xmm5, [rip]; mov eax, [rip]; addsd xmm0, [rip]; comisd xmm1, [rip]; cmp [rip], eax
+	 */
 	static const uint8_t vector[] = { 0xf2, 0x0f, 0x10, 0x2d, 0, 0, 0, 0 };
 	static const uint8_t word[] = { 0x8b, 0x05, 0, 0, 0, 0 };
 	static const uint8_t add[] = { 0xf2, 0x0f, 0x58, 0x05, 0, 0, 0, 0 };
@@ -270,20 +361,20 @@ static void constants_of_the_program_are_trivial(void **state)
 	static const uint8_t left[] = { 0x39, 0x05, 0, 0, 0, 0 };
 #define AT(code, source, address, sole) is_constant_at(code, sizeof(code), source, address, sole)
 
-	assert_true(AT(vector, CAPTURE_RESULT, CONSTANT, false));
-	assert_true(AT(vector, CAPTURE_LOADED, CONSTANT, false));
-	assert_false(AT(vector, CAPTURE_RESULT, VARIABLE, true));
-	assert_true(AT(vector, CAPTURE_RESULT, 0x9000, true));
-	assert_false(AT(vector, CAPTURE_RESULT, 0x9000, false));
-	assert_true(AT(word, CAPTURE_RESULT, CONSTANT, false));
-	assert_false(AT(word, CAPTURE_RESULT, VARIABLE, true));
-	assert_false(AT(word, CAPTURE_RESULT, 0x9000, true));
-	assert_false(AT(add, CAPTURE_RESULT, CONSTANT, true));
-	assert_true(AT(add, CAPTURE_LOADED, CONSTANT, true));
-	assert_false(AT(compare, CAPTURE_RESULT, CONSTANT, true));
-	assert_true(AT(compare, CAPTURE_LOADED, CONSTANT, true));
-	assert_true(AT(left, CAPTURE_RESULT, CONSTANT, false));
-	assert_false(AT(left, CAPTURE_RESULT, VARIABLE, true));
+	assert_true(AT(vector, SELECTION_RESULT, CONSTANT, false));
+	assert_true(AT(vector, SELECTION_LOADED, CONSTANT, false));
+	assert_false(AT(vector, SELECTION_RESULT, VARIABLE, true));
+	assert_true(AT(vector, SELECTION_RESULT, 0x9000, true));
+	assert_false(AT(vector, SELECTION_RESULT, 0x9000, false));
+	assert_true(AT(word, SELECTION_RESULT, CONSTANT, false));
+	assert_false(AT(word, SELECTION_RESULT, VARIABLE, true));
+	assert_false(AT(word, SELECTION_RESULT, 0x9000, true));
+	assert_false(AT(add, SELECTION_RESULT, CONSTANT, true));
+	assert_true(AT(add, SELECTION_LOADED, CONSTANT, true));
+	assert_false(AT(compare, SELECTION_RESULT, CONSTANT, true));
+	assert_true(AT(compare, SELECTION_LOADED, CONSTANT, true));
+	assert_true(AT(left, SELECTION_RESULT, CONSTANT, false));
+	assert_false(AT(left, SELECTION_RESULT, VARIABLE, true));
 #undef AT
 }
 
@@ -335,16 +426,18 @@ static void bytes_are_told_from_words(void **state)
 {
 	static const struct {
 		uint8_t code[4];
-		enum capture_source source;
+		enum selection_source source;
 		bool byte;
 	} cases[] = {
-		/* movzx eax, [rdi]; movsx ecx, cl; cmp [rdi], al; movzx eax, word [rdi]; cmp esi, 3 */
-		{ { 0x0f, 0xb6, 0x07 }, CAPTURE_RESULT, true },
-		{ { 0x0f, 0xbe, 0xc9 }, CAPTURE_OPERAND1, true },
-		{ { 0x0f, 0xbe, 0xc9 }, CAPTURE_RESULT, false },
-		{ { 0x38, 0x07 }, CAPTURE_RESULT, true },
-		{ { 0x0f, 0xb7, 0x07 }, CAPTURE_RESULT, false },
-		{ { 0x83, 0xfe, 0x03 }, CAPTURE_OPERAND2, false },
+		/*
+		 * movzx eax, [rdi]; movsx ecx, cl; cmp [rdi], al; movzx eax, word [rdi]; cmp esi, 3
+		 */
+		{ { 0x0f, 0xb6, 0x07 }, SELECTION_RESULT, true },
+		{ { 0x0f, 0xbe, 0xc9 }, SELECTION_OPERAND1, true },
+		{ { 0x0f, 0xbe, 0xc9 }, SELECTION_RESULT, false },
+		{ { 0x38, 0x07 }, SELECTION_RESULT, true },
+		{ { 0x0f, 0xb7, 0x07 }, SELECTION_RESULT, false },
+		{ { 0x83, 0xfe, 0x03 }, SELECTION_OPERAND2, false },
 	};
 	struct instruction in;
 
@@ -410,6 +503,8 @@ int main(void)
 		cmocka_unit_test(values_read_as_a_person_would_want),
 		cmocka_unit_test(names_lose_their_parameters),
 		cmocka_unit_test(parameters_have_types),
+		cmocka_unit_test(enumerations_have_names),
+		cmocka_unit_test(pointers_to_text_show_it),
 		cmocka_unit_test(instructions_say_where_values_are),
 		cmocka_unit_test(constants_of_the_program_are_trivial),
 		cmocka_unit_test(objects_have_names),

@@ -8,7 +8,8 @@
 #include "analyse/sites.h"
 #include "analyse/views.h"
 #include "base/mem.h"
-#include "profile/valuefn.h"
+#include "values/valuefn.h"
+#include "wire/run.h"
 
 enum {
 	V_TOTAL,
@@ -18,6 +19,7 @@ enum {
 	V_FROM,
 	V_OWNER,
 	V_RANGE,
+	V_LIST,
 	V_VALUES,
 	V_RUNS,
 	V_DISTINCT,
@@ -28,17 +30,22 @@ enum {
 	V_MAX,
 	V_MEAN,
 	V_STDDEV,
+	V_KIND,
+	V_PROBABILITY,
 	V_COLUMNS
 };
 
 static const struct column value_columns[] = {
 	[V_TOTAL] = { "total", "Received", COLUMN_COUNT },
-	[V_SHARE] = { "share", "Runs%", COLUMN_SHARE },
+	[V_SHARE] = { "share", "Runs%", COLUMN_SHARE, .spare = 1 },
 	[V_ITEM] = { "item", "Item", COLUMN_TEXT },
-	[V_WHERE] = { "where", "Where", COLUMN_TEXT, COLUMN_PEOPLE, true },
-	[V_FROM] = { "from", "Called from", COLUMN_TEXT, COLUMN_PEOPLE, true, true },
-	[V_OWNER] = { "owner", "UID", COLUMN_INTEGER },
-	[V_RANGE] = { "range", "Range", COLUMN_TEXT, COLUMN_PEOPLE, true, true },
+	[V_WHERE] = { "where", "Where", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_NAME,
+		      .comfort = 18 },
+	[V_FROM] = { "from", "Called from", COLUMN_TEXT, COLUMN_PEOPLE, true, true,
+		     .cut = CUT_NAME },
+	[V_OWNER] = { "owner", "UID", COLUMN_INTEGER, .spare = 2 },
+	[V_RANGE] = { "range", "Range", COLUMN_TEXT, COLUMN_PEOPLE, true, true, .spare = 3 },
+	[V_LIST] = { "list", "List", COLUMN_TEXT, COLUMN_PEOPLE, true, true, .spare = 4 },
 	[V_VALUES] = { "values", "Values", COLUMN_VALUES, .elastic = true },
 	[V_RUNS] = { "runs", "", COLUMN_COUNT, COLUMN_DATA },
 	[V_DISTINCT] = { "distinct", "", COLUMN_COUNT, COLUMN_DATA },
@@ -49,9 +56,11 @@ static const struct column value_columns[] = {
 	[V_MAX] = { "max", "", COLUMN_INTEGER, COLUMN_DATA },
 	[V_MEAN] = { "mean", "", COLUMN_REAL, COLUMN_DATA },
 	[V_STDDEV] = { "stddev", "", COLUMN_REAL, COLUMN_DATA },
+	[V_KIND] = { "hotlist", "", COLUMN_TEXT, COLUMN_DATA },
+	[V_PROBABILITY] = { "probability", "", COLUMN_REAL, COLUMN_DATA },
 };
 
-/* Of larger numbers, which are mostly addresses, the mean says nothing. */
+/* The mean of larger numbers is not shown: they are mostly addresses. */
 enum { RANGE_MAX = 1000000 };
 
 /* As many as make four digits of a number that is not much smaller than 1. */
@@ -115,6 +124,24 @@ static void moments_fill(struct table *table, struct cell *row, const struct mom
 		row[V_RANGE] = cell_text(table_own(table, range));
 }
 
+/*
+ * The kind of list, where it is not the usual one, with p and where its most common value was first
+ * counted.
+ */
+static void list_fill(struct table *table, struct cell *row, const struct site *site)
+{
+	const char *kind = hotlist_kind_text(site->list.kind);
+	struct hotlist_value value;
+
+	row[V_KIND] = cell_text(kind);
+	row[V_PROBABILITY] = cell_real(site->list.probability);
+	if (site->list.kind == HOTLIST_SPACE_SAVING || !site->list.count)
+		return;
+	hotlist_get(&site->list, 0, &value);
+	row[V_LIST] = cell_text(table_own(table, mem_printf("%s, p %.3g, first %" PRIu64, kind,
+							    site->list.probability, value.first)));
+}
+
 static void value_row_add(struct sites *sites, const struct site *site)
 {
 	const struct profile *profile = sites->profile;
@@ -139,13 +166,17 @@ static void value_row_add(struct sites *sites, const struct site *site)
 	row[V_WHERE] =
 		cell_text(view_titled_text(table, site_place_text(table, profile, site->location),
 					   row[V_PLACE + PLACE_MODULE].text));
+	list_fill(table, row, site);
 	moments_fill(table, row, &site->moments,
 		     site_type(sites, site, code ? &instruction : NULL).kind);
 	row[V_VALUES] = site_cell(sites, site, code ? &instruction : NULL,
 				  site_register(sites, site, code ? &instruction : NULL));
 }
 
-/* Rows cost more than lists, because their code has to be found: the lists are read first, then those shown again. */
+/*
+ * The lists are read twice: first all of them, to choose the rows, then those of the rows shown.
+ * Making a row takes longer than reading a list, because its code has to be found.
+ */
 struct value_note {
 	uint64_t total;
 	size_t place; /* for sites_seek() */
@@ -207,16 +238,29 @@ int view_values(const struct profile *profile, const struct view_request *reques
 	return 0;
 }
 
-enum { R_COUNT, R_SHARE, R_STEP_SHARE, R_KIND, R_REASON, R_MNEMONIC, R_TEXT, R_COLUMNS };
+enum {
+	R_COUNT,
+	R_SHARE,
+	R_STEP_SHARE,
+	R_KIND,
+	R_REASON,
+	R_MNEMONIC,
+	R_WHERE,
+	R_TEXT,
+	R_PLACE,
+	R_COLUMNS = R_PLACE + PLACE_COLUMNS
+};
 
 static const struct column run_columns[] = {
 	[R_COUNT] = { "count", "Count", COLUMN_COUNT },
 	[R_SHARE] = { "share", "Runs%", COLUMN_SHARE },
-	[R_STEP_SHARE] = { "step_share", "Steps%", COLUMN_SHARE },
+	[R_STEP_SHARE] = { "step_share", "Steps%", COLUMN_SHARE, .spare = 1 },
 	[R_KIND] = { "kind", "What", COLUMN_TEXT },
 	[R_REASON] = { "reason", "Reason", COLUMN_TEXT },
 	[R_MNEMONIC] = { "mnemonic", "Instruction", COLUMN_TEXT },
-	[R_TEXT] = { "text", "Meaning", COLUMN_TEXT, .elastic = true },
+	[R_WHERE] = { "where", "Where", COLUMN_TEXT, COLUMN_PEOPLE, true },
+	[R_TEXT] = { "text", "Meaning", COLUMN_TEXT, .elastic = true, .comfort = 24 },
+	[R_PLACE] = PLACE_COLUMN_LIST,
 };
 
 static struct cell *run_row_add(struct table *table, const char *kind, const char *text,
@@ -252,24 +296,76 @@ static void run_ends_add(struct table *table, const struct profile *profile, uin
 	}
 }
 
+/* Those with a share of the runs that is worth a line. */
+static void run_places_add(struct table *table, const struct profile *profile,
+			   const struct view_request *request)
+{
+	struct code_cache code;
+
+	code_cache_init(&code, profile, &request->code);
+	for (size_t i = 0; i < profile->run_place_count; i++) {
+		const struct profile_run_place *place = &profile->run_places[i];
+		struct instruction instruction;
+		struct cell *row;
+
+		if (share_of(place->count, table->runs.seen) < request->min_share) {
+			table->omitted++;
+			continue;
+		}
+		run_share_row_add(table, "place", place->reason, NULL, place->count);
+		row = table_row(table, table->row_count - 1);
+		site_place_fill(&row[R_PLACE], profile, place->location);
+		row[R_WHERE] = cell_text(
+			view_titled_text(table, site_place_text(table, profile, place->location),
+					 row[R_PLACE + PLACE_MODULE].text));
+		if (code_cache_instruction(&code, place->location, &instruction))
+			row[R_MNEMONIC] =
+				cell_text(ZydisMnemonicGetString(instruction.decoded.mnemonic));
+	}
+	code_cache_deinit(&code);
+}
+
+/* Loads whose value is not known, by what it was that was not read. */
+static void unread_rows_add(struct table *table, const struct profile *profile)
+{
+	static const struct {
+		const char *metric, *reason, *text;
+	} rows[] = {
+#define X(name, json, text) { METRIC_UNREAD json, json, text },
+		RUN_UNREADS(X)
+#undef X
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint64_t count = profile_metric(profile, RECORDING_VALUES, rows[i].metric);
+
+		if (!count)
+			continue;
+		run_row_add(table, "unread", rows[i].text, count);
+		table_row(table, table->row_count - 1)[R_REASON] = cell_text(rows[i].reason);
+	}
+}
+
 int view_runs(const struct profile *profile, const struct view_request *request, struct table **ret)
 {
 	struct table *table = table_create("runs", run_columns, R_COLUMNS);
-	uint64_t steps = meta_number(profile, META_STEPS);
+	uint64_t steps = profile_metric(profile, RECORDING_VALUES, METRIC_STEPS);
 
 	table_totals_set(table, profile, profile->kept);
 	table_runs_set(table, profile);
 	run_share_row_add(table, "seen", NULL, "runs begun", table->runs.seen);
 	run_share_row_add(table, "kept", NULL, "runs that gave values", table->runs.kept);
-	for (size_t i = 0; i < profile->run_loss_count; i++)
-		run_share_row_add(table, "lost", profile->run_losses[i].name,
-				  profile->run_losses[i].text, profile->run_losses[i].count);
+	for (size_t i = 0; i < table->runs.loss_count; i++)
+		run_share_row_add(table, "lost", table->runs.losses[i].name,
+				  table->runs.losses[i].text, table->runs.losses[i].count);
 	run_row_add(table, "steps", "instructions interpreted", steps);
 	run_row_add(table, "values_seen", "values that came by",
-		    meta_number(profile, META_VALUES_SEEN));
+		    profile_metric(profile, RECORDING_VALUES, METRIC_VALUES_SEEN));
 	run_row_add(table, "values_kept", "values in this profile",
-		    meta_number(profile, META_VALUES_KEPT));
+		    profile_metric(profile, RECORDING_VALUES, METRIC_VALUES_KEPT));
+	unread_rows_add(table, profile);
 	run_ends_add(table, profile, steps);
+	run_places_add(table, profile, request);
 	*ret = table;
 	return 0;
 }

@@ -13,7 +13,10 @@
 #include "base/map.h"
 #include "base/strbuf.h"
 
-/* Against a plain array: insertions and removals in a fixed pseudo-random order, few keys, many collisions. */
+/*
+ * Against a plain array: insertions and removals in a fixed pseudo-random order, few keys, many
+ * collisions.
+ */
 static void map_agrees_with_an_array(void **state)
 {
 	enum { KEYS = 257, STEPS = 20000 };

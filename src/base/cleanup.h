@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Scope cleanup for host code: a variable declared with AUTO(type_fn) is released when its scope ends.
+ * Scope cleanup for host code: a variable declared with AUTO(type_fn) is released when its scope
+ * ends.
  *
  *	AUTO(free_ptr) char *path = NULL;
  *	AUTO(close_fd) int fd = -1;

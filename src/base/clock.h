@@ -15,6 +15,15 @@ static inline uint64_t clock_monotonic(void)
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
+/* What the calling thread has used of a CPU. */
+static inline uint64_t clock_thread(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
 static inline uint64_t clock_wall(void)
 {
 	struct timespec now;

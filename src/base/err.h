@@ -6,8 +6,8 @@
  *
  *	return err_set(-EINVAL, "%s: not an ELF file; give the program itself", path);
  *
- * The sentence is kept per thread until the next err_set(). Callers that can add something prepend it
- * with err_wrap(). Only commands print it.
+ * The sentence is kept per thread until the next err_set(). Callers that can add something prepend
+ * it with err_wrap(). Only commands print it.
  */
 #pragma once
 

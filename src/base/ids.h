@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Row ids of a profile. One struct each, so that a thread's id is never passed as a stack's. 0 = none. */
+/*
+ * Row ids of a profile. One struct each, so that a thread's id is never passed as a stack's. 0 =
+ * none.
+ */
 #pragma once
 
 #include <stdint.h>
@@ -12,4 +15,11 @@ struct location_id { uint32_t v; };
 struct stack_id { uint32_t v; };
 struct symbol_id { uint32_t v; };
 struct file_id { uint32_t v; };
+struct recording_id { uint32_t v; };
+struct machine_id { uint32_t v; };
+struct value_item_id { uint32_t v; };
+struct value_id { uint32_t v; };
+struct block_id { uint32_t v; };
+struct call_node_id { uint32_t v; };
+struct mark_id { uint32_t v; };
 // clang-format on

@@ -28,7 +28,9 @@ struct map {
 void map_deinit(struct map *map);
 /* The value's place, or NULL. */
 uint64_t *map_find(const struct map *map, uint64_t key);
-/* The value's place; inserts 0 first if the key is new, and then says so in *ret_new (may be NULL). */
+/*
+ * The value's place; inserts 0 first if the key is new, and then says so in *ret_new (may be NULL).
+ */
 uint64_t *map_at(struct map *map, uint64_t key, bool *ret_new);
 bool map_remove(struct map *map, uint64_t key);
 void map_clear(struct map *map);

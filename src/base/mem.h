@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Host allocation. Running out of memory in the host ends the command with a message: no caller could
- * do better, and the profile on disk is whole up to its last transaction.
+ * Host allocation. Running out of memory in the host ends the command with a message: no caller
+ * could do better, and the profile on disk is whole up to its last transaction.
  */
 #pragma once
 

@@ -2,10 +2,10 @@
 /*
  * Probes for what this machine and this user can do.
  *
- * Settings such as perf_event_paranoid, capabilities, containers, lockdown and kernel configuration decide
- * together, and differently in each kernel, so no setting is ever interpreted to reach an answer: each
- * probe does the thing itself, in the smallest form that the kernel checks in full, and undoes it.
- * Settings are only read to choose the words of a remedy.
+ * Settings such as perf_event_paranoid, capabilities, containers, lockdown and kernel configuration
+ * decide together, and differently in each kernel, so no setting is ever interpreted to reach an
+ * answer: each probe does the thing itself, in the smallest form that the kernel checks in full,
+ * and undoes it. Settings are only read to choose the words of a remedy.
  *
  * Invariants:
  * 1. A yes means that the system calls behind it succeeded a moment ago, as this user.
@@ -14,6 +14,7 @@
  */
 #include "capture/ability.h"
 
+#include <asm/hwcap2.h>
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <dirent.h>
@@ -31,6 +32,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -233,7 +235,7 @@ static void probe_hardware(struct ability *ability, uint64_t config)
 	AUTO(close_fd) int fd = event_open(&attr, 0, -1);
 	if (fd == -ENOENT || fd == -EOPNOTSUPP || fd == -ENODEV || fd == -EINVAL)
 		answer_no(ability,
-			  "none needed: assay samples by cpu-clock; in a virtual machine, switch "
+			  "sample by time, which is the default; in a virtual machine, switch "
 			  "on its "
 			  "virtual PMU",
 			  "this machine has no such counter: %s", strerror(-fd));
@@ -300,7 +302,9 @@ static const struct bpf_insn insns_nothing[] = {
 	INSN(BPF_JMP | BPF_EXIT, 0, 0, 0, 0),
 };
 
-/* bpf_probe_read_kernel(fp - 8, 8, fp); return 0;	lockdown forbids the helper, and so the sampler */
+/*
+ * bpf_probe_read_kernel(fp - 8, 8, fp); return 0; lockdown forbids the helper, and so the sampler
+ */
 static const struct bpf_insn insns_read_kernel[] = {
 	INSN(BPF_ALU64 | BPF_MOV | BPF_X, BPF_REG_1, BPF_REG_10, 0, 0),
 	INSN(BPF_ALU64 | BPF_ADD | BPF_K, BPF_REG_1, 0, 0, -8),
@@ -329,7 +333,7 @@ static void answer_bpf(struct ability *ability, int code, const char *call, cons
 			"%s: %s", call, strerror(-code));
 	else
 		answer_no(ability,
-			  "boot a kernel of version 5.15 or later with CONFIG_BPF_SYSCALL, "
+			  "boot a kernel of version 5.17 or later with CONFIG_BPF_SYSCALL, "
 			  "CONFIG_BPF_EVENTS and CONFIG_DEBUG_INFO_BTF; Debian's own has them",
 			  "%s: %s", call, strerror(-code));
 }
@@ -379,8 +383,8 @@ static void probe_btf(struct ability *ability)
 }
 
 /*
- * Loads a tracing program for a kernel function or tracepoint, without attaching it. libbpf prints what
- * it could not find, which is ours to say.
+ * Loads a tracing program for a kernel function or tracepoint, without attaching it. libbpf prints
+ * what it could not find, which is ours to say.
  */
 static int tracing_load(const char *target, enum bpf_attach_type type)
 {
@@ -455,7 +459,10 @@ static void child_end(pid_t child)
 	}
 }
 
-/* A child that sleeps until child_end(). uid other than ours: becomes that user first, or is not there. */
+/*
+ * A child that sleeps until child_end(). uid other than ours: becomes that user first, or is not
+ * there.
+ */
 static pid_t child_start(uid_t uid)
 {
 	int ready[2];
@@ -468,7 +475,10 @@ static pid_t child_start(uid_t uid)
 	if (child == 0) {
 		if (uid != geteuid() && (setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
 			_exit(1);
-		/* Both are undone by a change of user. A binary with setcap rights hides its /proc files. */
+		/*
+		 * Both are undone by a change of user. A binary with setcap rights hides its /proc
+		 * files.
+		 */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		prctl(PR_SET_DUMPABLE, 1);
 		if (write(ready[1], "", 1) != 1)
@@ -513,8 +523,8 @@ static void probe_attach_own(struct ability *ability)
 }
 
 /*
- * Asks for exactly the right to attach, and disturbs nobody: the right is checked first, then the address,
- * which is never mapped. 0 or an errno.
+ * Asks for exactly the right to attach, and disturbs nobody: the right is checked first, then the
+ * address, which is never mapped. 0 or an errno.
  */
 static int access_try(pid_t pid)
 {
@@ -542,8 +552,9 @@ static bool process_is_foreign(const char *pid)
 }
 
 /*
- * Tries other users' processes until one lets us in. 0, or the errno of the last one, whose pid is left in
- * *ret; ESRCH: there is none. Process 1 says nothing about the others: some machines guard it even from root.
+ * Tries other users' processes until one lets us in. 0, or the errno of the last one, whose pid is
+ * left in *ret; ESRCH: there is none. Process 1 says nothing about the others: some machines guard
+ * it even from root.
  */
 static int foreign_try(pid_t *ret)
 {
@@ -584,6 +595,21 @@ static void probe_attach_others(struct ability *ability)
 	else
 		answer_no(ability, remedy, "process_vm_readv, process %d: %s", target,
 			  strerror(err));
+}
+
+/*
+ * The engine changes the base of %fs at every turn; a system call for that would take most of its
+ * time.
+ */
+static void probe_engine(struct ability *ability)
+{
+	if (getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE)
+		answer_yes(ability, "the processor and the kernel have FSGSBASE");
+	else
+		answer_no(ability,
+			  "use a processor of 2013 or later and Linux 5.9 or later, without "
+			  "nofsgsbase",
+			  "the processor or the kernel has no FSGSBASE");
 }
 
 /* Opens the first file in the folder. 0 or an errno. */

@@ -28,6 +28,7 @@
 	X(KERNEL_SYMBOLS, kernel_symbols, "addresses of kernel functions")                         \
 	X(ATTACH_OWN, attach_own, "attach to your own running processes")                          \
 	X(ATTACH_OTHERS, attach_others, "look into other users' processes")                        \
+	X(ENGINE, engine, "run programs in the engine (trace)")                                    \
 	X(MAP_FILES, map_files, "open mapped files that were deleted or replaced")                 \
 	X(DEBUGINFOD, debuginfod, "fetch missing debug information (debuginfod)")
 
@@ -48,8 +49,8 @@ struct ability {
 };
 
 /*
- * Tries the one thing and takes it back at once. Questions about events and BPF take well below a millisecond,
- * the others a few, ABILITY_BPF_TRACEPOINT and ABILITY_BPF_FENTRY about ten: they read the kernel's types.
- * -EINVAL: no such ability.
+ * Tries the one thing and takes it back at once. Questions about events and BPF take well below a
+ * millisecond, the others a few, ABILITY_BPF_TRACEPOINT and ABILITY_BPF_FENTRY about ten: they read
+ * the kernel's types. -EINVAL: no such ability.
  */
 int ability_probe(enum ability_id id, struct ability *ret);

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Serves: S6.
 /*
- * The kernel is made to refuse one system call at a time, by a seccomp filter in a child, so that each
- * answer is seen both ways on any machine. tests/e2e/doctor.py compares the answers with other programs.
+ * The kernel is made to refuse one system call at a time, by a seccomp filter in a child, so that
+ * each answer is seen both ways on any machine. tests/e2e/doctor.py compares the answers with other
+ * programs.
  */
 #include "capture/ability.h"
 

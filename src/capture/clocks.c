@@ -10,17 +10,17 @@ static double uniform(uint64_t *seed)
 	return (double)(*seed >> 11) * 0x1p-53;
 }
 
-void clocks_draw(uint64_t mean, uint64_t seed, uint64_t ret[CLOCKS])
+void clocks_draw(uint64_t mean, uint64_t seed, uint64_t *ret, size_t count)
 {
 	double drawn[CLOCKS], rate = 0;
 
-	for (size_t i = 0; i < CLOCKS; i++) {
-		double place = ((double)i + 0.25 + uniform(&seed) / 2) / CLOCKS;
+	for (size_t i = 0; i < count; i++) {
+		double place = ((double)i + 0.25 + uniform(&seed) / 2) / (double)count;
 
 		drawn[i] = 1 - CLOCKS_SPREAD + 2 * CLOCKS_SPREAD * place;
 		rate += 1 / drawn[i];
 	}
-	for (size_t i = 0; i < CLOCKS; i++)
+	for (size_t i = 0; i < count; i++)
 		ret[i] = (uint64_t)((double)mean * rate * drawn[i] + 0.5);
 }
 

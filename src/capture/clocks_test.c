@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Serves: V1.
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +22,7 @@ static void rates_add_up(void **state)
 	for (uint64_t seed = 0; seed < 1000; seed++) {
 		double rate = 0;
 
-		clocks_draw(MEAN, seed, periods);
+		clocks_draw(MEAN, seed, periods, CLOCKS);
 		for (size_t i = 0; i < CLOCKS; i++) {
 			rate += 1.0 / (double)periods[i];
 			assert_in_range(periods[i], MEAN * CLOCKS / 2, MEAN * CLOCKS * 2);
@@ -34,9 +35,9 @@ static void seeds_matter(void **state)
 {
 	uint64_t a[CLOCKS], b[CLOCKS], again[CLOCKS];
 
-	clocks_draw(MEAN, 1, a);
-	clocks_draw(MEAN, 2, b);
-	clocks_draw(MEAN, 1, again);
+	clocks_draw(MEAN, 1, a, CLOCKS);
+	clocks_draw(MEAN, 2, b, CLOCKS);
+	clocks_draw(MEAN, 1, again, CLOCKS);
 	assert_memory_not_equal(a, b, sizeof(a));
 	assert_memory_equal(a, again, sizeof(a));
 }
@@ -78,7 +79,7 @@ static void survival_is_what_the_clocks_do(void **state)
 	for (uint64_t seed = 1; seed <= 5; seed++) {
 		double distance = 0, mean = 0;
 
-		clocks_draw(MEAN, seed, periods);
+		clocks_draw(MEAN, seed, periods, CLOCKS);
 		clocks_run(periods, seed, intervals, N);
 		qsort(intervals, N, sizeof(*intervals), by_value);
 		for (size_t i = 0; i < N; i++) {
@@ -93,7 +94,9 @@ static void survival_is_what_the_clocks_do(void **state)
 	free(intervals);
 }
 
-/* One clock alone would be this: every interval the same. The closed form must tell the difference. */
+/*
+ * One clock alone would be this: every interval the same. The closed form must tell the difference.
+ */
 static void one_clock_is_a_step(void **state)
 {
 	uint64_t period = MEAN;

@@ -1,22 +1,75 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The subcommands: one file each, options and exit codes only. A command gets its own name as argv[0], prints its usage
- * on stdout for --help, and returns the exit code: 0 done, 1 failed, 2 wrong usage.
+ * The commands. What they are called, what they are for and which options they take is data, in
+ * commands.c; from it come the overview, the help, the completion of shells and the option lists
+ * of the manual. The files of the commands hold what follows from the options, and exit codes.
  */
 #pragma once
 
-/* In the order of the help text. A new command is one line here and one in meson.build. */
-#define COMMANDS(X)                                                                                \
-	X(record, "sample a command, processes or the whole system")                               \
-	X(trace, "run a command in the engine, from its first instruction on")                     \
-	X(report, "what took the time: functions, lines, call graph, threads, losses")             \
-	X(annotate, "the instructions of a function with their samples")                           \
-	X(diff, "what changed between two profiles")                                               \
-	X(export, "a profile in the format of another tool")                                       \
-	X(doctor, "what this machine and user can do, and the remedy")
+#include "base/option.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
 
-#define X(name, summary) int cmd_##name(int argc, char **argv);
-COMMANDS(X)
-#undef X
+/* What the arguments of a command are, for completion. */
+enum command_arguments {
+	ARGUMENTS_NONE,
+	ARGUMENTS_COMMAND, /* another command with its own arguments, which ends the options */
+	ARGUMENTS_FILES,
+	ARGUMENTS_NAMES, /* one of the names that command.names gives */
+};
+
+struct command {
+	const char *name; /* NULL: the end of the commands */
+	const char *summary; /* one line of the overview */
+	const char *usage; /* what may follow the name; several forms are separated by line feeds */
+	const char *about; /* what the help says before the options */
+	const struct option_group *groups;
+	enum command_arguments arguments;
+	/*
+	 * The index-th name that the argument may have; *ret_summary says what it is. NULL: the
+	 * end.
+	 */
+	const char *(*names)(size_t index, const char **ret_summary);
+	/* Gets the name of the command as argv[0]; returns the exit code. */
+	int (*run)(const struct command *command, int argc, char **argv);
+};
+
+/* In the order of the overview. */
+extern const struct command commands[];
+
+/* NULL: there is none. */
+const struct command *command_find(const char *name);
+/* Prints the help; returns the exit code. */
+int command_help(const struct command *command);
+/* Prints the sentence that was set, and where the help is; returns EXIT_USAGE. */
+int command_usage_error(const struct command *command);
+/* Prints the sentence that was set; returns EXIT_FAILED. */
+int command_failure(void);
+/* Whether everything went to standard output; returns the exit code. */
+int command_output_check(void);
+/*
+ * Of a command that records, when the program that it profiles is there, which keeps what it had: a
+ * file that may not grow, and a reader of our messages who has gone, are errors like others.
+ */
+void command_signals_ignore(void);
+/*
+ * What is recorded is written, and signals that end us do so again. Those that have come up to now
+ * wanted just that.
+ */
+void command_signals_allow(void);
+
+int cmd_record(const struct command *command, int argc, char **argv);
+int cmd_ctl(const struct command *command, int argc, char **argv);
+int cmd_trace(const struct command *command, int argc, char **argv);
+int cmd_count(const struct command *command, int argc, char **argv);
+int cmd_calls(const struct command *command, int argc, char **argv);
+int cmd_report(const struct command *command, int argc, char **argv);
+int cmd_annotate(const struct command *command, int argc, char **argv);
+int cmd_diff(const struct command *command, int argc, char **argv);
+int cmd_merge(const struct command *command, int argc, char **argv);
+int cmd_export(const struct command *command, int argc, char **argv);
+int cmd_html(const struct command *command, int argc, char **argv);
+int cmd_top(const struct command *command, int argc, char **argv);
+int cmd_serve(const struct command *command, int argc, char **argv);
+int cmd_doctor(const struct command *command, int argc, char **argv);
+int cmd_completion(const struct command *command, int argc, char **argv);

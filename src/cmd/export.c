@@ -3,112 +3,159 @@
 #include "report/export.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <unistd.h>
 
-#include "analyse/views.h"
+#include "analyse/executed_stacks.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/progress.h"
 #include "base/strbuf.h"
-#include "cmd/cmd.h"
+#include "cmd/view_code.h"
 #include "cmd/view_options.h"
 
-enum { OPTION_NO_COMM = VIEW_OWN, OPTION_BINARY };
-
-static const struct option long_options[] = {
-	VIEW_FILE_OPTIONS,
-	VIEW_FILTER_OPTIONS,
-	{ "no-comm", no_argument, NULL, OPTION_NO_COMM },
-	{ "binary", no_argument, NULL, OPTION_BINARY },
-	{},
-};
-
-static void usage_print(void)
-{
-	fputs("usage: assay export FORMAT [options]\n\n", stdout);
-	for (const struct export_format *format = export_formats; format->name; format++)
-		printf("  %-20s %s\n", format->name, format->summary);
-	fputs("\n"
-	      "      --no-comm        collapsed: do not begin stacks with the thread's "
-	      "name\n"
-	      "      --binary         blocks: numbers of blocks instead of text\n" VIEW_FILTER_HELP
-		      VIEW_FILE_HELP "\n"
-	      "Samples that were lost are exported as [lost: reason], so that totals are those of "
-	      "the\n"
-	      "reports; with a filter they are left out.\n",
-	      stdout);
-}
-
-static int format_choose(int argc, char **argv, const struct export_format **ret)
+static int format_refuse(const char *text)
 {
 	struct strbuf names = {};
+	int err;
 
-	*ret = optind < argc ? export_find(argv[optind]) : NULL;
-	if (*ret && argc - optind == 1)
-		return 0;
 	for (const struct export_format *format = export_formats; format->name; format++)
 		strbuf_printf(&names, "%s%s", format == export_formats ? "" : ", ", format->name);
-	if (optind >= argc)
-		err_set(-EINVAL, "which format? There are %s", strbuf_text(&names));
-	else if (!*ret)
-		err_set(-EINVAL, "'%s' is not a format; there are %s", argv[optind],
-			strbuf_text(&names));
-	else
-		err_set(-EINVAL, "'%s' is one argument too many", argv[optind + 1]);
+	err = text ? err_set(-EINVAL, "'%s' is not a format; there are %s", text,
+			     strbuf_text(&names))
+		   : err_set(-EINVAL, "export takes the name of a format; there are %s",
+			     strbuf_text(&names));
 	strbuf_deinit(&names);
-	return -EINVAL;
+	return err;
 }
 
-static int kind_check(const struct export_format *format, const struct profile *profile)
+static int format_choose(const struct view_options *options, int count, char **arguments,
+			 const struct export_format **ret)
 {
-	if (format->trace)
-		return view_trace_check(profile);
-	return view_samples_check(profile);
+	const struct export_format *format = count ? export_find(arguments[0]) : NULL;
+	AUTO(free_ptr) char *who = NULL;
+
+	if (!format)
+		return format_refuse(count ? arguments[0] : NULL);
+	if (count > 1)
+		return err_set(-EINVAL, "'%s': one format at a time", arguments[1]);
+	if ((format->binary || options->binary) && !options->output && isatty(STDOUT_FILENO))
+		return err_set(-EINVAL, "%s is not for a terminal; give a file with -o",
+			       format->name);
+	*ret = format;
+	who = mem_printf("the format %s", format->name);
+	return options_takes_check(&options->request.options, format->takes, who);
 }
 
-static int export_write(const struct export_format *format, const struct profile *profile,
-			const struct export_options *wish, const char *path)
+enum { READS_CALLS = DOMAIN_TASKS | DOMAIN_CODE | DOMAIN_NAMES | DOMAIN_CALLS };
+
+static bool is_of_calls(const struct export_format *format, const struct profile *profile)
 {
+	return format->run_calls && !profile_holds(profile, DOMAIN_SAMPLES) &&
+	       profile_holds(profile, DOMAIN_CALLS);
+}
+
+static bool is_of_executed(const struct export_format *format, const struct profile *profile)
+{
+	return format->executed && !profile_holds(profile, DOMAIN_SAMPLES) &&
+	       profile_holds(profile, DOMAIN_EXECUTED);
+}
+
+/* What a format reads of this profile. */
+static unsigned domains_of(const struct view_options *options, const struct export_format *format,
+			   const struct profile *profile)
+{
+	if (is_of_calls(format, profile))
+		return READS_CALLS;
+	if (is_of_executed(format, profile) && !options->off_cpu)
+		return (format->needs & ~(unsigned)DOMAIN_SAMPLES) | DOMAIN_EXECUTED |
+		       (profile_holds(profile, DOMAIN_PATHS) ? DOMAIN_PATHS : 0);
+	return format->needs | (options->off_cpu ? DOMAIN_WAITS : 0);
+}
+
+/* Stacks of executed code are made first. */
+static int executed_write(const struct export_format *format, const char *path,
+			  const struct profile *profile, struct export_options *wish, FILE *file)
+{
+	AUTO(view_code_deinit) struct view_code code = {};
+	struct code_source source;
+	struct profile part;
+	int err;
+
+	view_code_init(&code, path, profile);
+	source = view_code_source(&code);
+	wish->executed = true;
+	err = executed_stacks_init(&part, profile, &source);
+	err = err ? err : format->run(&part, wish, file);
+	executed_stacks_deinit(&part);
+	return err;
+}
+
+static int format_write(const struct view_options *options, const struct export_format *format,
+			const struct profile *profile, struct export_options *wish, FILE *file)
+{
+	if (is_of_calls(format, profile))
+		return format->run_calls(profile, wish, file);
+	if (wish->cost != COST_TIME)
+		return err_set(-EINVAL,
+			       "%s: --cost is of calls, and this profile has none; "
+			       "record some with 'assay calls'",
+			       options->input);
+	if (is_of_executed(format, profile))
+		return executed_write(format, options->input, profile, wish, file);
+	return format->run(profile, wish, file);
+}
+
+static int profile_write(const struct view_options *options, const struct export_format *format,
+			 const struct profile *profile)
+{
+	struct export_options wish = { .filter = options->request.wish.filter, /* lent */
+				       .no_comm = options->no_comm,
+				       .off_cpu = options->off_cpu,
+				       .cost = options->cost,
+				       .binary = options->binary };
+	/* Text that goes to the terminal would stand in the middle of the line. */
+	bool told = options->output || !isatty(STDOUT_FILENO);
+	struct progress progress;
 	struct output output;
-	int err = output_open(&output, path, false), close_err;
+	int err, close_err;
 
-	if (err)
-		return err;
-	err = format->run(profile, wish, output.file);
-	close_err = output_close(&output, err == 0);
-	return err ? err : close_err;
+	if (!filter_is_empty(&wish.filter) && profile->loss_count)
+		log_info("what was lost is left out: nobody knows what the filter would select "
+			 "of it");
+	if (told)
+		progress_begin(&progress, "writing %s", format->name);
+	err = output_open(&output, options->output, false);
+	if (!err) {
+		err = format_write(options, format, profile, &wish, output.file);
+		close_err = output_close(&output, err == 0);
+		err = err ? err : close_err;
+	}
+	if (told)
+		progress_end(&progress);
+	return err;
 }
 
-int cmd_export(int argc, char **argv)
+static int profile_export(const struct view_options *options, const struct export_format *format)
 {
-	AUTO(view_options_deinit) struct view_options options = VIEW_OPTIONS_INIT;
 	AUTO(profile_destroy_auto) struct profile *profile = NULL;
-	struct export_options wish = {};
-	const struct export_format *format;
-	int option;
+	int err = view_profile_open(options->input, &profile);
+	unsigned needs = err ? 0 : domains_of(options, format, profile);
 
-	while ((option = view_options_next(&options, argc, argv, long_options)) != -1) {
-		if (option == '?')
-			return view_usage_error("export");
-		wish.no_comm |= option == OPTION_NO_COMM;
-		wish.binary |= option == OPTION_BINARY;
-	}
-	if (options.help) {
-		usage_print();
-		return EXIT_DONE;
-	}
-	if (format_choose(argc, argv, &format))
-		return view_usage_error("export");
-	if ((format->binary || wish.binary) && !options.output && isatty(STDOUT_FILENO)) {
-		err_set(-EINVAL, "%s is not for a terminal; give a file with -o", format->name);
-		return view_usage_error("export");
-	}
-	wish.filter = options.request.filter; /* lent */
-	if (view_profile_load(options.input, format->order, &profile) ||
-	    kind_check(format, profile))
-		return view_failure();
-	if (!filter_is_empty(&wish.filter) && profile->loss_count)
-		log_info("the samples lost are left out: nobody knows which of them the filter "
-			 "would select");
-	return export_write(format, profile, &wish, options.output) ? view_failure() : EXIT_DONE;
+	err = err ? err : profile_holds_check(profile, needs);
+	err = err ? err : profile_need(profile, needs);
+	return err ? err : profile_write(options, format, profile);
+}
+
+int cmd_export(const struct command *command, int argc, char **argv)
+{
+	AUTO(view_options_deinit) struct view_options options;
+	const struct export_format *format = NULL;
+	int first, err = view_options_parse(&options, command, argc, argv, &first);
+
+	if (!err && options.request.options.help)
+		return command_help(command);
+	err = err ? err : format_choose(&options, argc - first, argv + first, &format);
+	if (err)
+		return command_usage_error(command);
+	return profile_export(&options, format) ? command_failure() : EXIT_DONE;
 }

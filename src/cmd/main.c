@@ -1,98 +1,44 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <locale.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/log.h"
+#include "base/option_text.h"
 #include "cmd/cmd.h"
-
-struct command {
-	const char *name;
-	const char *summary;
-	int (*run)(int argc, char **argv);
-};
-
-static const struct command commands[] = {
-#define X(name, summary) { #name, summary, cmd_##name },
-	COMMANDS(X)
-#undef X
-};
-
-enum { COMMAND_COUNT = sizeof(commands) / sizeof(commands[0]) };
 
 static void overview_print(FILE *file)
 {
 	fputs("usage: assay COMMAND [options]\n\n", file);
-	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
+	for (const struct command *command = commands; command->name; command++)
+		help_row_print(command->name, command->summary, file);
 	fputs("\n"
 	      "  assay help COMMAND    how to use a command\n"
 	      "  assay --version\n"
 	      "\n"
-	      "The two to begin with:\n"
-	      "  assay record -- COMMAND\n"
-	      "  assay report\n",
+	      "Where to begin:\n"
+	      "  assay record -- COMMAND             sample a command of yours\n"
+	      "  assay report                        see which functions took the time\n"
+	      "  assay html                          see it in a browser: a flame graph and more\n"
+	      "  assay record --serve -- COMMAND     see it there while it runs\n"
+	      "  assay doctor                        see why something does not work here\n",
 	      file);
-}
-
-static const struct command *command_find(const char *name)
-{
-	for (size_t i = 0; i < COMMAND_COUNT; i++)
-		if (!strcmp(commands[i].name, name))
-			return &commands[i];
-	return NULL;
-}
-
-static size_t smallest(size_t a, size_t b, size_t c)
-{
-	size_t ab = a < b ? a : b;
-
-	return ab < c ? ab : c;
-}
-
-/* Letters to insert, delete or replace to get from a to b; names longer than the row are as good as unlike. */
-static size_t edit_distance(const char *a, const char *b)
-{
-	enum { LENGTH_MAX = 31 };
-	size_t row[LENGTH_MAX + 1], length = strlen(b);
-
-	if (length > LENGTH_MAX || strlen(a) > LENGTH_MAX)
-		return LENGTH_MAX;
-	for (size_t j = 0; j <= length; j++)
-		row[j] = j;
-	for (size_t i = 1; a[i - 1]; i++) {
-		size_t diagonal = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= length; j++) {
-			size_t above = row[j];
-
-			row[j] = smallest(above + 1, row[j - 1] + 1,
-					  diagonal + (a[i - 1] != b[j - 1]));
-			diagonal = above;
-		}
-	}
-	return row[length];
 }
 
 static int command_unknown(const char *name)
 {
-	const struct command *nearest = &commands[0];
-	size_t best = SIZE_MAX;
+	ARRAY(const char *) names = {};
+	const char *nearest;
 
-	for (size_t i = 0; i < COMMAND_COUNT; i++) {
-		size_t distance = edit_distance(name, commands[i].name);
-
-		if (distance < best) {
-			best = distance;
-			nearest = &commands[i];
-		}
-	}
-	if (best <= 2 || !strncmp(nearest->name, name, strlen(name)))
-		log_error("'%s' is not a command of assay; did you mean '%s'?", name,
-			  nearest->name);
+	for (const struct command *command = commands; command->name; command++)
+		*array_push(&names) = command->name;
+	*array_push(&names) = NULL;
+	nearest = option_nearest(name, names.items);
+	array_deinit(&names);
+	if (nearest)
+		log_error("'%s' is not a command of assay; did you mean '%s'?", name, nearest);
 	else
 		log_error("'%s' is not a command of assay; 'assay help' lists them", name);
 	return EXIT_USAGE;
@@ -105,9 +51,9 @@ static int help(int argc, char **argv)
 	if (argc > 1 && !command)
 		return command_unknown(argv[1]);
 	if (command)
-		return command->run(2, (char *[]){ argv[1], "--help", NULL });
+		return command_help(command);
 	overview_print(stdout);
-	return EXIT_DONE;
+	return command_output_check();
 }
 
 static bool is_one_of(const char *text, const char *a, const char *b)
@@ -130,8 +76,8 @@ int main(int argc, char **argv)
 		return help(1, argv);
 	if (is_one_of(argv[1], "--version", "-V")) {
 		puts("assay " ASSAY_VERSION);
-		return EXIT_DONE;
+		return command_output_check();
 	}
 	command = command_find(argv[1]);
-	return command ? command->run(argc - 1, argv + 1) : command_unknown(argv[1]);
+	return command ? command->run(command, argc - 1, argv + 1) : command_unknown(argv[1]);
 }

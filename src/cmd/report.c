@@ -1,169 +1,153 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* assay report: a profile as one of the views. */
 #include <errno.h>
-#include <stdio.h>
 
-#include "analyse/views.h"
 #include "base/err.h"
-#include "base/strbuf.h"
-#include "cmd/cmd.h"
+#include "base/log.h"
+#include "base/progress.h"
+#include "cmd/browse.h"
+#include "cmd/live_profile.h"
+#include "cmd/served.h"
 #include "cmd/view_code.h"
 #include "cmd/view_options.h"
-#include "profile/layer.h"
 
-enum {
-	OPTION_BOTTOM_UP = VIEW_OWN,
-	OPTION_BY_CALLSITE,
-	OPTION_BY_CALLER,
-	OPTION_HEAT,
-	OPTION_LEVEL,
-	OPTION_UNIT
+/* A request without a view: of what the profile holds. */
+static bool is_open(const struct request *request, const char *argument)
+{
+	return !argument && request->wish.metric == METRIC_AUTO;
+}
+
+/* The request as its options and its argument say; the argument may be a request as text. */
+static int request_settle(struct view_options *options, int count, char **arguments)
+{
+	struct request *request = &options->request;
+	int err = count ? request_take(request, arguments[0]) : 0;
+
+	if (!err && count > 1)
+		err = err_set(-EINVAL, "'%s': one view at a time", arguments[1]);
+	request->wish.people = request->format == FORMAT_TEXT;
+	return err ? err : request_check(request);
+}
+
+static int domains_load(const struct request *request, struct profile *profile)
+{
+	unsigned domains = 0;
+	int err = view_domains(request->view, profile, &request->wish, &domains);
+
+	return err ? err : profile_need(profile, domains);
+}
+
+/* Filters and options of the view are left to the keys. */
+static int tui_show(struct view_options *options)
+{
+	AUTO(served_destroy_auto) struct served *served = NULL;
+	const struct page_wish none = {};
+	const struct browse_options how = { .view = options->request.view->name,
+					    .title = options->input };
+	int err = served_create(options->input, &none, &served);
+
+	err = err ? err : browse_run(served, &how);
+	return err ? command_failure() : EXIT_DONE;
+}
+
+/* What a table is made of; the code and the profile outlive it. */
+struct shown {
+	struct profile *profile;
+	struct view_code code;
+	struct table *table;
 };
 
-static const struct option long_options[] = {
-	VIEW_FILE_OPTIONS,
-	VIEW_SHOW_OPTIONS,
-	VIEW_FILTER_OPTIONS,
-	VIEW_ROW_OPTIONS,
-	{ "bottom-up", no_argument, NULL, OPTION_BOTTOM_UP },
-	{ "inverted", no_argument, NULL, OPTION_BOTTOM_UP },
-	{ "by-callsite", no_argument, NULL, OPTION_BY_CALLSITE },
-	{ "by-caller", no_argument, NULL, OPTION_BY_CALLER },
-	{ "item", required_argument, NULL, VIEW_ITEM },
-	{ "min-invariance", required_argument, NULL, VIEW_MIN_INVARIANCE },
-	{ "top", required_argument, NULL, VIEW_TOP },
-	{ "heat", required_argument, NULL, OPTION_HEAT },
-	{ "level", required_argument, NULL, OPTION_LEVEL },
-	{ "instruction", required_argument, NULL, OPTION_UNIT + SEQUENCE_INSTRUCTION },
-	{ "path", required_argument, NULL, OPTION_UNIT + SEQUENCE_PATH },
-	{ "stratum", required_argument, NULL, OPTION_UNIT + SEQUENCE_STRATUM },
-	{},
-};
-
-static void usage_print(void)
+static void shown_deinit(struct shown *shown)
 {
-	fputs("usage: assay report [VIEW] [options]\n\n", stdout);
-	for (const struct view *view = views; view->name; view++)
-		printf("  %-20s %s%s\n", view->name, view->summary,
-		       view == views ? " (default)" : "");
-	fputs("\n" VIEW_ROW_HELP
-	      "                       (tree, callgraph, paths: 0.5% unless given)\n"
-	      "      --bottom-up      tree: from the running function to its "
-	      "callers\n"
-	      "      --by-callsite    callgraph: only where each function is called from\n"
-	      "      --by-caller      args, invariants: call sites apart\n"
-	      "      --item ITEM      values, invariants: these values only (result, arg0, ...)\n"
-	      "      --min-invariance S\n"
-	      "                       share of the most common value: 0.5 in invariants,\n"
-	      "                       0.9 in blocks unless given\n"
-	      "      --heat KIND      paths: hottest by loads, stores, branches, calls, ...\n"
-	      "      --level N        strata: cycles of this level; 2 are those of strata (1)\n"
-	      "      --instruction N, --path N, --stratum N\n"
-	      "                       at: the point, counted from 0 in each thread\n"
-	      "      --top N          values shown at each place (3); paths: lines of each "
-	      "(12)\n" VIEW_FILTER_HELP VIEW_SHOW_HELP VIEW_FILE_HELP
-	      "\nEvery percentage is of the samples seen, "
-	      "those lost included; of values, of those\n"
-	      "received at the place; Runs% is of the runs begun.\n",
-	      stdout);
+	table_destroy(shown->table);
+	view_code_deinit(&shown->code);
+	profile_destroy(shown->profile);
 }
 
-static int view_choose(int argc, char **argv, const struct view **ret)
+/* The exit code; what went wrong has been said. */
+static int table_make(const struct command *command, struct view_options *options, bool open,
+		      struct shown *shown)
 {
-	struct strbuf names = {};
-
-	*ret = optind < argc ? view_find(argv[optind]) : &views[0];
-	if (*ret && argc - optind <= 1)
-		return 0;
-	for (const struct view *view = views; view->name; view++)
-		strbuf_printf(&names, "%s%s", view == views ? "" : ", ", view->name);
-	if (!*ret)
-		err_set(-EINVAL, "'%s' is not a view; there are %s", argv[optind],
-			strbuf_text(&names));
-	else
-		err_set(-EINVAL, "'%s' is one argument too many", argv[optind + 1]);
-	strbuf_deinit(&names);
-	return -EINVAL;
-}
-
-static int level_take(struct view_request *request, int64_t number)
-{
-	if (!number)
-		return err_set(-EINVAL, "--level 0: these are the paths; see the view paths");
-	request->level = number < LAYER_LEVELS_MAX ? (unsigned)number : LAYER_LEVELS_MAX;
-	return 0;
-}
-
-/* Options with a number; others are left to the caller. */
-static int number_take(struct view_request *request, int option)
-{
-	enum sequence_unit unit = (enum sequence_unit)(option - OPTION_UNIT);
-	const char *name;
-	int64_t number;
+	AUTO(progress_end) struct progress progress;
+	struct request *request = &options->request;
 	int err;
 
-	if (option < OPTION_LEVEL)
-		return 0;
-	name = option == OPTION_LEVEL ? "level" : sequence_unit_text(unit);
-	err = view_number_parse(name, optarg, &number);
-	if (err || option == OPTION_LEVEL)
-		return err ? err : level_take(request, number);
-	request->has_position = true;
-	request->unit = unit;
-	request->position = (uint64_t)number;
-	return 0;
-}
-
-static int options_parse(struct view_options *options, int argc, char **argv)
-{
-	struct view_request *request = &options->request;
-	int option;
-
-	while ((option = view_options_next(options, argc, argv, long_options)) != -1) {
-		if (option == '?' || number_take(request, option))
-			return -EINVAL;
-		if (option == OPTION_HEAT && heat_kind_parse(optarg, &request->heat))
-			return -EINVAL;
-		request->has_heat |= option == OPTION_HEAT;
-		request->bottom_up |= option == OPTION_BOTTOM_UP;
-		request->by_callsite |= option == OPTION_BY_CALLSITE;
-		request->by_caller |= option == OPTION_BY_CALLER;
-	}
-	request->people = !options->json;
-	return 0;
-}
-
-static int run(struct view_options *options, const struct view *view, const struct profile *profile)
-{
-	AUTO(table_destroy_auto) struct table *table = NULL;
-	AUTO(view_code_deinit) struct view_code code;
-	int err;
-
-	view_code_init(&code, options->input, profile);
-	options->request.code = view_code_source(&code);
-	err = view_run(view, profile, &options->request, &table);
+	progress_begin(&progress, "making the report");
+	if (view_profile_open(options->input, &shown->profile))
+		return command_failure();
+	if (open)
+		request->view = profile_view(shown->profile);
+	if (request_check(request))
+		return command_usage_error(command);
+	if (domains_load(request, shown->profile))
+		return command_failure();
+	view_code_init(&shown->code, options->input, shown->profile);
+	request->wish.code = view_code_source(&shown->code);
+	err = view_run(request->view, shown->profile, &request->wish, &shown->table);
 	if (err == -EINVAL)
-		return view_usage_error("report");
-	if (err || view_table_print(options, table))
-		return view_failure();
-	return EXIT_DONE;
+		return command_usage_error(command);
+	return err ? command_failure() : EXIT_DONE;
 }
 
-int cmd_report(int argc, char **argv)
+static int view_show(const struct command *command, struct view_options *options, bool open)
 {
-	AUTO(view_options_deinit) struct view_options options = VIEW_OPTIONS_INIT;
-	AUTO(profile_destroy_auto) struct profile *profile = NULL;
-	const struct view *view;
+	AUTO(shown_deinit) struct shown shown = {};
+	int code = table_make(command, options, open, &shown);
 
-	if (options_parse(&options, argc, argv))
-		return view_usage_error("report");
-	if (options.help) {
-		usage_print();
-		return EXIT_DONE;
-	}
-	if (view_choose(argc, argv, &view))
-		return view_usage_error("report");
-	if (view_profile_load(options.input, view->order != VIEW_ORDER_NONE, &profile))
-		return view_failure();
-	return run(&options, view, profile);
+	if (code == EXIT_DONE && view_table_print(options, shown.table))
+		code = command_failure();
+	return code;
+}
+
+/* Of what is being recorded: a profile of this moment is made, and shown as any other. */
+static int live_show(const struct command *command, struct view_options *options, bool open)
+{
+	AUTO(live_profile_remove) struct live_profile live = {};
+
+	if (live_profile_make(options->live, &live))
+		return command_failure();
+	log_info("%lu threads that run now, of process %u; what has ended is in the profile of its "
+		 "recording",
+		 live.threads, options->live);
+	if (live.bad)
+		log_warn(
+			"%lu trees made no sense, or changed too fast, and are left out; try again",
+			live.bad);
+	options->input = live.path;
+	return view_show(command, options, open);
+}
+
+static int options_check(const struct view_options *options)
+{
+	const struct options *given = &options->request.options;
+
+	if (options->live && options_given(given, "input"))
+		return err_set(-EINVAL, "--live and --input: either what is recorded now, or a "
+					"profile");
+	if (options->live && options->tui)
+		return err_set(-EINVAL, "--live shows one moment: not with --tui");
+	if (options->tui && given->given.count - options_given(given, "input") > 1)
+		return err_set(-EINVAL,
+			       "with --tui the keys choose; of the options only -i and the "
+			       "view count");
+	return 0;
+}
+
+int cmd_report(const struct command *command, int argc, char **argv)
+{
+	AUTO(view_options_deinit) struct view_options options;
+	int first, err = view_options_parse(&options, command, argc, argv, &first);
+	bool open;
+
+	if (!err && options.request.options.help)
+		return command_help(command);
+	err = err ? err : request_settle(&options, argc - first, argv + first);
+	err = err ? err : options_check(&options);
+	if (err)
+		return command_usage_error(command);
+	open = is_open(&options.request, first < argc ? argv[first] : NULL);
+	if (options.tui)
+		return tui_show(&options);
+	return options.live ? live_show(command, &options, open)
+			    : view_show(command, &options, open);
 }

@@ -44,7 +44,10 @@ void view_code_deinit(struct view_code *code)
 	profile_code_destroy(code->stored);
 }
 
-/* Relocated data becomes constant before the program runs. */
+/*
+ * Reads the segments of a module. PT_GNU_RELRO comes first: data that is relocated at the start is
+ * protected before the program runs.
+ */
 static void segments_read(int fd, struct view_code_module *module)
 {
 	static const GElf_Word passes[] = { PT_GNU_RELRO, PT_LOAD };
@@ -166,4 +169,15 @@ struct code_source view_code_source(struct view_code *code)
 {
 	return (struct code_source){ code_for_analysis, code, object_for_analysis,
 				     memory_for_analysis };
+}
+
+bool view_code_line(void *ctx, uint64_t address, const char **ret_file, uint32_t *ret_line)
+{
+	struct symbol_answer answer;
+
+	if (symbols_resolve(ctx, address, &answer) || !answer.frame_count || !answer.frames[0].file)
+		return false;
+	*ret_file = answer.frames[0].file;
+	*ret_line = answer.frames[0].line;
+	return true;
 }

@@ -2,21 +2,24 @@
 /*
  * Threads of a process that runs already come into the engine, and threads leave it for good.
  *
- * In: the host has stopped every thread and sends each to engine_attach() on a small stack, all signals blocked. What the
- * program has told the kernel is not to be seen from outside, so the engine asks itself: the first one that comes asks
- * for the handlers and puts ours in their place, each for its alternate stack. The rest is as for a new thread.
+ * In: the host has stopped every thread and sends each to engine_attach() on a small stack, all
+ * signals blocked. What the program has told the kernel is not to be seen from outside, so the
+ * engine asks itself: the first one that comes asks for the handlers and puts ours in their place,
+ * each for its alternate stack. The rest is as for a new thread.
  *
- * Out: the host sets `leaving` and stops threads. One that is in the engine comes to attach_check(), its registers in the
- * thread; one that is in the cache or in the program's own code is sent to engine_release(). Both give the kernel back what
- * is the program's (the alternate stack, the rseq area), put the registers down and park. When all have parked, the
- * host makes one of them restore the handlers; then it sets the registers of all and unmaps the engine.
+ * Out: the host sets `leaving` and stops threads. One that is in the engine comes to
+ * attach_check(), its registers in the thread; one that is in the cache or in the program's own
+ * code is sent to engine_release(). Both give the kernel back what is the program's (the alternate
+ * stack, the rseq area), put the registers down and park. When all have parked, the host makes one
+ * of them restore the handlers; then it sets the registers of all and unmaps the engine.
  *
  * Invariants
- * 1. A thread that is parked holds no lock, has all signals blocked and counts as native: whatever happens to the host, a
- *    signal to another thread finds it in order.
+ * 1. A thread that is parked holds no lock, has all signals blocked and counts as native: whatever
+ *    happens to the host, a signal to another thread finds it in order.
  * 2. A host that dies while threads park is noticed by them. They go on in the engine.
- * 3. Nothing between the stop and the program's next instruction makes a system call that the kernel would restart with
- *    restart_syscall: a thread that sleeps goes on sleeping for what is left.
+ * 3. Nothing between the stop and the program's next instruction makes a system call that the
+ *    kernel would restart with restart_syscall: a thread that sleeps goes on sleeping for what is
+ *    left.
  */
 #include <linux/futex.h>
 
@@ -30,7 +33,7 @@ enum { NOBODY, UNDER_WAY, DONE };
 enum { EBUSY_ = 16, EINVAL_ = 22, ENOSYS_ = 38 };
 
 static uint32_t begun; /* futex: the process's state is taken over */
-static uint32_t waiting; /* how many are at the gate */
+static uint32_t waiting; /* threads that have come to attach_gate() */
 static uint32_t open; /* futex: all are */
 static struct sighand *handlers;
 
@@ -47,7 +50,7 @@ void attach_publish(void)
 	};
 }
 
-/* --- In ------------------------------------------------------------------------------------------------ */
+/* --- In ---------------------------------------------------------------------------------- */
 
 static void process_take(struct engine_boot *boot)
 {
@@ -57,10 +60,13 @@ static void process_take(struct engine_boot *boot)
 					__ATOMIC_ACQUIRE)) {
 		engine_boot = *boot;
 		engine_boot_place = boot;
+		fault_start();
+		memory_hide(boot->image_start, boot->image_size);
 		attach_publish();
 		engine_lock();
 		memory_note(boot->starts, boot->starts_size);
 		handlers = signal_handlers_take();
+		tools_start();
 		if (stream_wanted())
 			stream_start();
 		engine_unlock();
@@ -72,8 +78,8 @@ static void process_take(struct engine_boot *boot)
 }
 
 /*
- * While a thread blocks everything, the kernel takes no signal to the process for ignored and may interrupt another thread with it.
- * So none goes on before all can.
+ * While a thread blocks everything, the kernel takes no signal to the process for ignored and may
+ * interrupt another thread with it. So none goes on before all can.
  */
 void attach_gate(void)
 {
@@ -87,6 +93,11 @@ void attach_gate(void)
 	}
 	while (!__atomic_load_n(&open, __ATOMIC_ACQUIRE))
 		sys_4(futex, &open, FUTEX_WAIT_PRIVATE, 0, 0);
+}
+
+bool attach_is_coming(void)
+{
+	return engine_boot.starts_size && !__atomic_load_n(&open, __ATOMIC_ACQUIRE);
 }
 
 static void registers_take(struct thread *thread, const struct engine_registers *from)
@@ -114,9 +125,10 @@ static void rseq_give(const struct thread *thread)
 }
 
 /*
- * A program that was started in the engine learns that there is no rseq and does without. One that was attached to has it
- * already, and its new threads must have it as well (glibc ends the program otherwise). They get it when they leave; until
- * then its area says, as before the registration, that the processor is not known.
+ * A program that was started in the engine learns that there is no rseq and does without. One that
+ * was attached to has it already, and its new threads must have it as well (glibc ends the program
+ * otherwise). They get it when they leave; until then its area says, as before the registration,
+ * that the processor is not known.
  */
 long attach_rseq(struct thread *thread)
 {
@@ -149,6 +161,8 @@ engine_attach(struct engine_boot *boot, const struct engine_start *start)
 	process_take(boot);
 	engine_lock();
 	thread = thread_create();
+	if (!thread)
+		engine_die("no memory for a thread");
 	engine_unlock();
 	registers_take(thread, &start->registers);
 	thread->gs = start->registers.gs_base;
@@ -161,7 +175,7 @@ engine_attach(struct engine_boot *boot, const struct engine_start *start)
 	thread_begin(thread);
 }
 
-/* --- Out ----------------------------------------------------------------------------------------------- */
+/* --- Out --------------------------------------------------------------------------------- */
 
 static void park(const struct engine_parked *at)
 {
@@ -173,13 +187,13 @@ bool attach_is_leaving(void)
 	return __atomic_load_n(&engine_boot_place->leaving, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* The host has changed its mind, or is gone. */
+/* The host lets the process stay in the engine, or is gone. */
 _Noreturn static void stay(struct thread *thread, bool native, uint64_t mask)
 {
 	rseq_take(thread);
 	__atomic_store_n(&engine_boot_place->leaving, 0, __ATOMIC_RELEASE);
 	gs_set(thread);
-	thread->native = native;
+	thread_become(thread, native ? THREAD_NATIVE : THREAD_INSIDE);
 	thread->start_mask = mask;
 	if (!native)
 		thread_begin(thread);
@@ -219,18 +233,17 @@ static uint64_t pending_give(struct thread *thread, uint64_t mask)
 _Noreturn static void leave(struct thread *thread, uint64_t mask)
 {
 	struct engine_parked at = { .registers = registers_of(thread) };
-	bool native = thread->native;
+	bool native = thread_is_native(thread);
 
 	mask = pending_give(thread, mask);
 	at.mask = guard_mask_program(thread, mask);
 	engine_lock();
 	guard_pause();
 	engine_unlock();
-	if (tool() && tool()->thread_end)
-		tool()->thread_end(thread);
+	tools_thread_end(thread);
 	signal_alternate_give(thread);
 	rseq_give(thread);
-	thread->native = 1;
+	thread_become(thread, THREAD_PARKED);
 	for (;;) {
 		park(&at);
 		if (__atomic_load_n(&at.finish, __ATOMIC_ACQUIRE)) {
@@ -238,7 +251,7 @@ _Noreturn static void leave(struct thread *thread, uint64_t mask)
 			__atomic_store_n(&at.finish, 0, __ATOMIC_RELEASE);
 			continue;
 		}
-		if (!attach_is_leaving() || !host_exists())
+		if (!attach_is_leaving() || !host_takes())
 			stay(thread, native, mask);
 		engine_pause(PARK_MICROSECONDS);
 	}
@@ -249,37 +262,42 @@ _Noreturn void attach_leave(struct thread *thread)
 	leave(thread, signal_block());
 }
 
-/* One that was made by a thread which had left the engine. */
+/* A thread that the engine has never seen: one that had left the engine has made it. */
 static struct thread *stranger_take(const struct engine_parked *at)
 {
 	struct thread *thread;
 
 	engine_lock();
 	thread = thread_create();
+	if (!thread)
+		engine_die("no memory for a thread");
 	engine_unlock();
 	thread->tid = (uint32_t)sys_0(gettid);
-	thread->native = 1;
+	thread_become(thread, THREAD_NATIVE);
 	thread->gs = at->registers.gs_base;
 	thread->sighand = thread_any_handlers();
 	signal_alternate_take(thread);
 	return thread;
 }
 
-/* The program's registers, of a thread that was stopped anywhere but in the engine itself. False: where nobody can tell. */
+/*
+ * The program's registers, of a thread that was stopped anywhere but in the engine itself. False:
+ * where nobody can tell.
+ */
 static bool state_find(struct thread *thread, const struct engine_registers *at)
 {
 	uint64_t target = thread->pc;
 
-	if (thread->native && thread->step)
+	if (thread_is_stepping(thread))
 		return false; /* it is back after one instruction */
 	if (at->rip >= (uint64_t)engine_resume_begin && at->rip < (uint64_t)engine_resume_end) {
-		if (!thread->native)
+		if (!thread_is_native(thread))
 			translate_back(thread,
 				       thread->next); /* it may be the middle of a fragment */
 		return true;
 	}
 	registers_take(thread, at);
-	if (thread->native) {
+	if (thread_is_native(thread)) {
 		thread->gs = at->gs_base;
 		return true;
 	}
@@ -310,7 +328,7 @@ _Noreturn void engine_release(const struct engine_parked *at)
 	engine_unlock();
 	while (!known) {
 		park(&refused);
-		if (!host_exists() && thread->native)
+		if (!host_takes() && thread_is_native(thread))
 			step_again(thread, at->mask);
 		engine_pause(PARK_MICROSECONDS);
 	}

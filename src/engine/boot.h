@@ -2,7 +2,7 @@
 /* Where the fields of struct engine_boot lie, for assembly. runtime.c checks every number. */
 #pragma once
 
-#define BOOT_TOOL 0x30
+#define BOOT_TOOLS 0x30
 #define BOOT_RAX 0x48 /* the general registers, in x86's numbering */
 #define BOOT_RCX 0x50
 #define BOOT_RDX 0x58
@@ -24,4 +24,4 @@
 #define BOOT_FS_BASE 0xd8
 #define BOOT_GS_BASE 0xe0
 
-#define BOOT_TOOL_NATIVE 0
+#define BOOT_TOOL_NATIVE 0 /* its number in the set of tools */

@@ -1,29 +1,40 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The code cache: arenas of executable memory near the code they hold copies of, and what is known about the copies.
+ * The code cache: arenas of executable memory near the code they hold copies of, and what is known
+ * about the copies.
  *
- * An instruction that addresses memory relative to rip reaches two gigabytes far. A copy within one gigabyte of the
- * original, whose module is smaller than that, needs only another displacement. So each region of the program has arenas
- * near it. What is known about an arena's fragments (struct fragment, exits, kept bytes) lies in notes of the arena's own:
- * they come and go together, and both are bounded by the limit.
+ *	in	fragments that were made; addresses of the program whose code has gone
+ *	out	a fragment by the address it was made of; links between fragments
+ *	owner	the process: all its threads share it, under the engine's lock
  *
- * Eviction. When a new arena would exceed the limit, the oldest one is given up, or before that one whose code is mostly
- * closed. Its fragments are closed: nothing leads to them any more, but a thread may still be in one. It leaves at the next exit
- * at the latest, which leads to the engine or to a fragment that is not closed. The arena is unmapped when every thread
- * has gone from the engine to the cache since (thread->entered). A thread that stays in the cache for long is made to come:
- * all links are taken back (links_cut).
+ * An instruction that addresses memory relative to rip reaches two gigabytes far. A copy within one
+ * gigabyte of the original, whose module is smaller than that, needs only another displacement. So
+ * each region of the program has arenas near it. What is known about an arena's fragments (struct
+ * fragment, exits, kept bytes) lies in notes of the arena's own: they come and go together, and
+ * both are bounded by the limit.
+ *
+ * Eviction. When a new arena would exceed the limit, the oldest one is given up, or before that one
+ * whose code is mostly closed. Its fragments are closed: nothing leads to them any more, but a
+ * thread may still be in one. It leaves at the next exit at the latest, which leads to the engine
+ * or to a fragment that is not closed. The arena is unmapped when every thread has gone from the
+ * engine to the cache since (thread->entered). A thread that stays in the cache for long is made to
+ * come: all links are taken back (links_cut).
  *
  *	new arena needed	arena_new -> arenas_reclaim, arena_evict
  *	code is gone		cache_forget -> fragment_close
  *	a check has failed	fragment_close
+ *	the program maps there	cache_yield -> arena_evict, arena_unmap
+ *	a fault of our own	cache_reset
  *
  * Invariants (the caller holds the engine's lock)
- * 1. A fragment never moves. Its code changes only in displacements of exits, which lie in one cache line each.
- * 2. What leads to a fragment: the bucket of its pc, the pages it was made of, the exits in its list, and tables of threads.
- *    None of them does once it is closed.
- * 3. An arena, with its notes, is there as long as a thread may be in it or in the engine with the number of one of its exits.
- * 4. Arenas are readable, writable and executable: they are private memory, so that fork() copies them, which two
- *    mappings of one file would not allow. docs/design/engine.md has the argument.
+ * 1. A fragment never moves. Its code changes only in displacements of exits, which lie in one
+ *    cache line each.
+ * 2. What leads to a fragment: the bucket of its pc, the pages it was made of, the exits in its
+ *    list, and tables of threads. None of them does once it is closed.
+ * 3. An arena, with its notes, is there as long as a thread may be in it or in the engine with the
+ *    number of one of its exits.
+ * 4. Arenas are readable, writable and executable: they are private memory, so that fork() copies
+ *    them, which two mappings of one file would not allow. docs/design/engine.md has the argument.
  */
 #include <linux/mman.h>
 
@@ -39,14 +50,30 @@ enum {
 	EXIT_BYTES = 128,
 	EXIT_BITS = 20, /* of an exit's number: which of its arena */
 	NOTES_ROOM = 16384, /* that a fragment may take */
+	NOTES_ROOM_INSERTED = 30720, /* with what tools insert at instructions */
 	EXITS_ROOM = 128,
 	STUCK_MAX = 3, /* arenas that were given up and are waited for */
-	BUCKETS = 1 << 18,
-	PAGE_BUCKETS = 1 << 14,
+	BUCKETS_FIRST = 1 << 14,
+	BUCKETS_MAX = 1 << 18,
+	BUCKETS_GROWTH = 4,
+	BUCKET_SHIFT = 2, /* so many bytes of code have a bucket */
+	PAGE_BUCKETS = 1 << 12,
 	PAGE_SHIFT = 12,
+	/* microseconds that threads are waited for, which adds up to 5 s */
+	YIELD_PAUSE_MIN = 40,
+	YIELD_PAUSE_MAX = 1000000,
+	POPULATE_BYTES = 64 << 10,
+	POPULATE_ROOM = 4 << 10, /* that fragments seldom exceed */
+	PAGE_MASK = 4095,
 };
 
+/*
+ * From code to the arena that holds its copy. Both reach data near the code with 32 bits, so what
+ * is left of 2 GB is for data. Where nothing is free that near, as between the heaps of a large
+ * java, less is left.
+ */
 #define REACH (1ull << 30)
+#define REACH_MAX (REACH + (768ull << 20))
 #define STEP_MAX (64ull << 20) /* between places that are tried for an arena */
 #define STEP_MIN (256ull << 10)
 
@@ -70,6 +97,7 @@ struct arena {
 	struct fragment **fragments; /* by address */
 	struct exit *exits;
 	uint8_t *notes, *notes_next;
+	uint8_t *ready[3]; /* up to here code, exits and notes have memory already */
 	uint32_t fragment_count, exit_count, closed_count;
 	uint64_t born; /* order of arenas */
 	uint64_t given_up; /* epoch; 0: in use */
@@ -80,12 +108,15 @@ static size_t arena_count; /* slots that were ever used */
 static struct arena *current; /* that room was taken from */
 static uint64_t births;
 static uint64_t epoch = 1;
+static uint64_t crowded; /* the last code near which there was no room; 0: none yet */
+static uint64_t heap_end; /* 0: the program's heap has not met an arena */
 static struct fragment **buckets;
+static size_t bucket_count, open_count; /* fragments in buckets */
 static struct page *pages[PAGE_BUCKETS];
 static size_t page_count;
 static struct page *free_pages;
 
-/* --- Sizes ----------------------------------------------------------------------------------------- */
+/* --- Sizes ------------------------------------------------------------------------------- */
 
 static uint64_t limit_bytes(void)
 {
@@ -112,28 +143,46 @@ static size_t exits_max(size_t bytes)
 	return bytes / EXIT_BYTES;
 }
 
+/* Lists that are kept of what tools insert are as long as the code. */
+static size_t notes_share(size_t bytes)
+{
+	return tools_insert() ? bytes : bytes / 2;
+}
+
+static size_t notes_room(void)
+{
+	return tools_insert() ? NOTES_ROOM_INSERTED : NOTES_ROOM;
+}
+
 /* Fragments by address, exits, notes: one mapping, touched as it is used. */
 static size_t notes_bytes(size_t bytes)
 {
 	return fragments_max(bytes) * sizeof(struct fragment *) +
-	       exits_max(bytes) * sizeof(struct exit) + bytes / 2;
+	       exits_max(bytes) * sizeof(struct exit) + notes_share(bytes);
 }
 
-/* --- Arenas ---------------------------------------------------------------------------------------- */
+/* --- Arenas ------------------------------------------------------------------------------ */
 
-static bool is_near(const struct arena *arena, uint64_t pc)
+static bool is_near(const struct arena *arena, uint64_t pc, uint64_t reach)
 {
 	uint64_t start = (uint64_t)arena->start;
 
-	return start > pc ? start - pc < REACH : pc - start < REACH;
+	return start > pc ? start - pc < reach : pc - start < reach;
+}
+
+static bool is_heaps(uint64_t address)
+{
+	return address >= heap_end && address < heap_end + 2 * REACH;
 }
 
 static uint8_t *map_at(uint64_t address, size_t bytes)
 {
-	long result = sys_6(mmap, address, bytes, PROT_READ | PROT_WRITE | PROT_EXEC,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
-			    0);
+	long result;
 
+	if ((heap_end && is_heaps(address + bytes)) || memory_wanted(address, bytes))
+		return NULL;
+	result = memory_map_raw(address, bytes, PROT_READ | PROT_WRITE | PROT_EXEC,
+				MAP_FIXED_NOREPLACE);
 	if (sys_failed(result))
 		return NULL;
 	if ((uint64_t)result == address) {
@@ -145,26 +194,29 @@ static uint8_t *map_at(uint64_t address, size_t bytes)
 }
 
 /* Below the code first: above an executable its heap grows. */
-static uint8_t *map_in_steps(uint64_t pc, uint64_t step, size_t bytes)
+static uint8_t *map_in_steps(uint64_t pc, uint64_t reach, uint64_t step, size_t bytes)
 {
 	uint64_t base = pc & ~(step - 1);
 	uint8_t *found = NULL;
 
-	for (uint64_t i = 1; i < REACH / step && !found; i++)
+	for (uint64_t i = 1; i < reach / step && !found; i++)
 		if (base > (i + 1) * step)
 			found = map_at(base - i * step, bytes);
-	for (uint64_t i = REACH / step - 1; i > 0 && !found; i--)
+	for (uint64_t i = reach / step - 1; i > 0 && !found; i--)
 		found = map_at(base + i * step, bytes);
 	return found;
 }
 
-/* In a crowded address space, such as that of a program with many heaps, it takes smaller steps to find a gap. */
-static uint8_t *map_near(uint64_t pc, size_t bytes)
+/*
+ * In a crowded address space, such as that of a program with many heaps, it takes smaller steps to
+ * find a gap.
+ */
+static uint8_t *map_near(uint64_t pc, uint64_t reach, size_t bytes)
 {
 	uint8_t *found = NULL;
 
 	for (uint64_t step = STEP_MAX; step >= STEP_MIN && !found; step /= 16)
-		found = map_in_steps(pc, step, bytes);
+		found = map_in_steps(pc, reach, step, bytes);
 	return found;
 }
 
@@ -213,7 +265,10 @@ static void links_cut(void)
 		thread_targets_clear(thread);
 }
 
-/* What was given up and is not used any more goes. Most threads come by on their own, before the next one is needed. */
+/*
+ * What was given up and is not used any more goes. Most threads come by on their own, before the
+ * next one is needed.
+ */
 static void arenas_reclaim(void)
 {
 	size_t stuck = 0;
@@ -225,6 +280,66 @@ static void arenas_reclaim(void)
 			stuck += arenas[i].given_up != 0;
 	if (stuck >= STUCK_MAX)
 		links_cut();
+}
+
+/* --- Memory that the program wants ------------------------------------------------------- */
+
+static bool is_in_range(const struct arena *arena, uint64_t start, uint64_t end)
+{
+	uint64_t code = (uint64_t)arena->start, notes = (uint64_t)arena->fragments;
+
+	return arena->start && ((code < end && start < code + arena->bytes) ||
+				(notes < end && start < notes + notes_bytes(arena->bytes)));
+}
+
+enum yield { YIELD_DONE, YIELD_WAIT, YIELD_NEVER };
+
+/*
+ * Gives up the arenas in the range and unmaps those that no thread is in. YIELD_WAIT: there is one.
+ */
+static enum yield range_yield(uint64_t start, uint64_t end)
+{
+	struct engine_mapping ours;
+	bool stuck = false;
+
+	for (size_t i = 0; i < arena_count; i++) {
+		struct arena *arena = &arenas[i];
+
+		if (!is_in_range(arena, start, end))
+			continue;
+		if (!arena->given_up)
+			arena_evict(arena);
+		if (is_drained(arena))
+			arena_unmap(arena);
+		else
+			stuck = true;
+	}
+	if (!stuck)
+		return memory_first(start, end, &ours) ? YIELD_NEVER : YIELD_DONE;
+	links_cut(); /* each time: threads that came by have made some anew */
+	return YIELD_WAIT;
+}
+
+bool cache_yield(uint64_t start, uint64_t end)
+{
+	enum yield result = YIELD_WAIT;
+
+	for (uint32_t pause = YIELD_PAUSE_MIN; pause < YIELD_PAUSE_MAX; pause += pause / 4) {
+		engine_lock();
+		result = range_yield(start, end);
+		engine_unlock();
+		if (result != YIELD_WAIT)
+			break;
+		engine_pause(pause);
+	}
+	return result == YIELD_DONE;
+}
+
+void cache_avoid_heap(uint64_t end)
+{
+	engine_lock();
+	heap_end = end;
+	engine_unlock();
 }
 
 static struct arena *arena_victim(uint64_t *ret_bytes)
@@ -267,8 +382,13 @@ static void room_make(void)
 		arena_evict(victim);
 }
 
+static uint8_t *page_down(void *address)
+{
+	return (uint8_t *)((uint64_t)address & ~(uint64_t)PAGE_MASK);
+}
+
 /* False: there is no gap of that size near pc, or no memory for the notes. */
-static bool arena_map(struct arena *arena, uint64_t pc, size_t bytes)
+static bool arena_map(struct arena *arena, uint64_t pc, uint64_t reach, size_t bytes)
 {
 	uint8_t *memory = memory_map(notes_bytes(bytes));
 
@@ -278,9 +398,12 @@ static bool arena_map(struct arena *arena, uint64_t pc, size_t bytes)
 	arena->fragments = (struct fragment **)memory;
 	arena->exits = (struct exit *)(memory + fragments_max(bytes) * sizeof(struct fragment *));
 	arena->notes = arena->notes_next = (uint8_t *)(arena->exits + exits_max(bytes));
-	arena->start = arena->next = map_near(pc, bytes);
+	arena->start = arena->next = map_near(pc, reach, bytes);
 	if (arena->start) {
 		arena->end = arena->start + bytes;
+		arena->ready[0] = arena->start;
+		arena->ready[1] = page_down(arena->exits);
+		arena->ready[2] = page_down(arena->notes);
 		return true;
 	}
 	memory_unmap(memory, notes_bytes(bytes));
@@ -288,14 +411,14 @@ static bool arena_map(struct arena *arena, uint64_t pc, size_t bytes)
 }
 
 /* Java's heaps leave few gaps around its libraries: a small one must do then. */
-static struct arena *arena_new(uint64_t pc)
+static struct arena *arena_new(uint64_t pc, uint64_t reach)
 {
 	struct arena *arena;
 
 	room_make();
 	arena = arena_slot();
 	for (size_t bytes = arena_bytes(); arena && bytes >= ARENA_BYTES_MIN; bytes /= 8)
-		if (arena_map(arena, pc, bytes))
+		if (arena_map(arena, pc, reach, bytes))
 			return arena;
 	return NULL;
 }
@@ -303,23 +426,67 @@ static struct arena *arena_new(uint64_t pc)
 static bool has_room(const struct arena *arena, size_t size)
 {
 	return (size_t)(arena->end - arena->next) >= size &&
-	       (size_t)(arena->notes_next - arena->notes) + NOTES_ROOM <= arena->bytes / 2 &&
+	       (size_t)(arena->notes_next - arena->notes) + notes_room() <=
+		       notes_share(arena->bytes) &&
 	       arena->exit_count + EXITS_ROOM <= exits_max(arena->bytes) &&
 	       arena->fragment_count < fragments_max(arena->bytes);
 }
 
+static struct arena *arena_find(uint64_t pc, uint64_t reach, size_t size)
+{
+	struct arena *found = NULL;
+
+	for (size_t i = 0; i < arena_count; i++)
+		if (arenas[i].start && !arenas[i].given_up && is_near(&arenas[i], pc, reach) &&
+		    has_room(&arenas[i], size))
+			found = &arenas[i];
+	return found;
+}
+
+/* To find out that nothing is free takes thousands of system calls. */
+static bool is_crowded(uint64_t pc)
+{
+	return (pc > crowded ? pc - crowded : crowded - pc) < STEP_MAX;
+}
+
+/*
+ * What is about to be written gets memory piece by piece: a fault for each page would take several
+ * times as long. An old kernel does not know how.
+ */
+static void populate(uint8_t **ready, const uint8_t *next, const uint8_t *end)
+{
+	size_t size = POPULATE_BYTES;
+
+	if (next + POPULATE_ROOM <= *ready || *ready >= end)
+		return;
+	if (size > (size_t)(end - *ready))
+		size = (size_t)(end - *ready);
+	sys_3(madvise, *ready, size, MADV_POPULATE_WRITE);
+	*ready += size;
+}
+
+static uint8_t *room_of(struct arena *arena)
+{
+	populate(&arena->ready[0], arena->next, arena->end);
+	populate(&arena->ready[1], (uint8_t *)(arena->exits + arena->exit_count), arena->notes);
+	populate(&arena->ready[2], arena->notes_next, arena->notes + notes_share(arena->bytes));
+	return arena->next;
+}
+
 uint8_t *cache_room(uint64_t pc, size_t size)
 {
-	if (current && is_near(current, pc) && has_room(current, size))
-		return current->next;
-	current = NULL;
-	for (size_t i = 0; i < arena_count; i++)
-		if (arenas[i].start && !arenas[i].given_up && is_near(&arenas[i], pc) &&
-		    has_room(&arenas[i], size))
-			current = &arenas[i];
+	if (current && is_near(current, pc, REACH) && has_room(current, size))
+		return room_of(current);
+	current = arena_find(pc, REACH, size);
+	if (!current && !is_crowded(pc)) {
+		current = arena_new(pc, REACH);
+		crowded = current ? crowded : pc;
+	}
 	if (!current)
-		current = arena_new(pc);
-	return current ? current->next : NULL;
+		current = arena_find(pc, REACH_MAX, size);
+	if (!current)
+		current = arena_new(pc, REACH_MAX);
+	return current ? room_of(current) : NULL;
 }
 
 void *cache_notes(size_t size)
@@ -336,7 +503,7 @@ void cache_enter(struct thread *thread, const struct fragment *fragment)
 	thread->next = (uint64_t)fragment->entry;
 }
 
-/* --- Pages ----------------------------------------------------------------------------------------- */
+/* --- Pages ------------------------------------------------------------------------------- */
 
 static struct page **page_place(uint64_t number)
 {
@@ -393,17 +560,25 @@ static void page_use(struct fragment *fragment, uint64_t number)
 	fragment->uses = use;
 }
 
-/* A piece of no length stands for an instruction that could not be copied. */
-static uint64_t piece_last(const struct piece *piece)
+/* A block of no length stands for an instruction that could not be copied. */
+static uint64_t block_last(const struct block *block)
 {
-	return piece->pc + piece->length - !!piece->length;
+	return block->pc + block->length - !!block->length;
 }
 
 static void pages_use(struct fragment *fragment)
 {
-	for (uint32_t i = 0; i < fragment->piece_count; i++) {
-		page_use(fragment, fragment->pieces[i].pc >> PAGE_SHIFT);
-		page_use(fragment, piece_last(&fragment->pieces[i]) >> PAGE_SHIFT);
+	uint64_t before = UINT64_MAX;
+
+	for (uint32_t i = 0; i < fragment->block_count; i++) {
+		uint64_t first = fragment->blocks[i].pc >> PAGE_SHIFT;
+		uint64_t last = block_last(&fragment->blocks[i]) >> PAGE_SHIFT;
+
+		if (first != before)
+			page_use(fragment, first);
+		if (last != first)
+			page_use(fragment, last);
+		before = last;
 	}
 }
 
@@ -415,21 +590,59 @@ static void pages_leave(struct fragment *fragment)
 			use->next->link = use->link;
 	}
 	fragment->uses = NULL;
-	for (uint32_t i = 0; i < fragment->piece_count; i++) {
-		page_drop(fragment->pieces[i].pc >> PAGE_SHIFT);
-		page_drop(piece_last(&fragment->pieces[i]) >> PAGE_SHIFT);
+	for (uint32_t i = 0; i < fragment->block_count; i++) {
+		page_drop(fragment->blocks[i].pc >> PAGE_SHIFT);
+		page_drop(block_last(&fragment->blocks[i]) >> PAGE_SHIFT);
 	}
 }
 
-/* --- Fragments ------------------------------------------------------------------------------------- */
+/* --- Fragments --------------------------------------------------------------------------- */
+
+static size_t bucket_index(uint64_t pc, size_t count)
+{
+	return (pc >> BUCKET_SHIFT ^ pc >> 18) & (count - 1);
+}
 
 static struct fragment **bucket(uint64_t pc)
 {
+	if (!buckets) {
+		buckets = memory_map(BUCKETS_FIRST * sizeof(*buckets));
+		bucket_count = BUCKETS_FIRST;
+	}
 	if (!buckets)
-		buckets = memory_map(BUCKETS * sizeof(*buckets));
-	if (!buckets)
-		engine_die("no memory");
-	return &buckets[(pc ^ pc >> 18) % BUCKETS];
+		fault_memory("no memory");
+	return &buckets[bucket_index(pc, bucket_count)];
+}
+
+static void bucket_move(struct fragment **more, size_t count, size_t from)
+{
+	struct fragment *older;
+
+	for (struct fragment *fragment = buckets[from]; fragment; fragment = older) {
+		struct fragment **place = &more[bucket_index(fragment->pc, count)];
+
+		older = fragment->older;
+		fragment->older = *place;
+		*place = fragment;
+	}
+}
+
+/* Short programs touch little memory. Where there is none for more, chains get longer. */
+static void buckets_grow(void)
+{
+	size_t count = bucket_count * BUCKETS_GROWTH;
+	struct fragment **more, **old = buckets;
+
+	if (open_count < bucket_count || count > BUCKETS_MAX)
+		return;
+	more = memory_map(count * sizeof(*buckets));
+	if (!more)
+		return;
+	for (size_t i = 0; i < bucket_count; i++)
+		bucket_move(more, count, i);
+	buckets = more;
+	bucket_count = count;
+	memory_unmap(old, count / BUCKETS_GROWTH * sizeof(*buckets));
 }
 
 struct fragment *cache_find(uint64_t pc)
@@ -474,13 +687,18 @@ struct fragment *cache_fragment(uint64_t pc)
 
 void cache_add(struct fragment *fragment)
 {
-	struct fragment **place = bucket(fragment->pc);
+	struct fragment **place;
 
-	cache_notes(sizeof(*fragment) + fragment->piece_count * sizeof(struct piece));
+	buckets_grow();
+	place = bucket(fragment->pc);
+	cache_notes(sizeof(*fragment) + fragment->block_count * sizeof(struct block));
 	current->next = fragment->end;
-	current->fragments[current->fragment_count++] = fragment;
+	current->fragments[current->fragment_count] = fragment;
+	/* in this order: cache_reset() may come in between */
+	__atomic_store_n(&current->fragment_count, current->fragment_count + 1, __ATOMIC_RELEASE);
 	fragment->older = *place;
 	*place = fragment;
+	open_count++;
 	pages_use(fragment);
 }
 
@@ -490,8 +708,10 @@ static void bucket_remove(struct fragment *fragment)
 
 	while (*place && *place != fragment)
 		place = &(*place)->older;
-	if (*place)
-		*place = fragment->older;
+	if (!*place)
+		return;
+	*place = fragment->older;
+	open_count--;
 }
 
 void fragment_close(struct fragment *fragment)
@@ -510,16 +730,18 @@ void fragment_close(struct fragment *fragment)
 
 static bool is_made_of(const struct fragment *fragment, uint64_t start, uint64_t end)
 {
-	for (uint32_t i = 0; i < fragment->piece_count; i++) {
-		const struct piece *piece = &fragment->pieces[i];
+	for (uint32_t i = 0; i < fragment->block_count; i++) {
+		const struct block *block = &fragment->blocks[i];
 
-		if (piece->pc < end && piece_last(piece) >= start)
+		if (block->pc < end && block_last(block) >= start)
 			return true;
 	}
 	return false;
 }
 
-/* Closing a fragment takes it out of the list. True: it was done, pages may be gone, this one too. */
+/*
+ * Closing a fragment takes it out of the list. True: it was done, pages may be gone, this one too.
+ */
 static bool page_forget(struct page *page, uint64_t start, uint64_t end)
 {
 	struct use *next;
@@ -565,7 +787,7 @@ void cache_forget(uint64_t start, uint64_t end)
 	}
 }
 
-/* --- Exits ----------------------------------------------------------------------------------------- */
+/* --- Exits ------------------------------------------------------------------------------- */
 
 struct exit *cache_exit(uint32_t number)
 {
@@ -598,6 +820,7 @@ void exit_link(struct exit *exit, struct fragment *to)
 	exit->to = to;
 	exit->next = to->incoming;
 	exit->link = &to->incoming;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST); /* what is patched is known to be */
 	if (exit->next)
 		exit->next->link = &exit->next;
 	to->incoming = exit;
@@ -613,4 +836,47 @@ void exit_unlink(struct exit *exit)
 	if (exit->next)
 		exit->next->link = exit->link;
 	exit->to = NULL;
+}
+
+/* --- After a fault of the engine itself --------------------------------------------------- */
+
+static void arena_reset(struct arena *arena)
+{
+	for (uint32_t i = 0; i < arena->exit_count; i++) {
+		struct exit *exit = &arena->exits[i];
+
+		if (exit->to)
+			patch_write(exit->patch, exit->stub);
+		exit->to = NULL;
+	}
+	for (uint32_t i = 0; i < arena->fragment_count; i++) {
+		arena->fragments[i]->closed = true;
+		arena->fragments[i]->incoming = NULL;
+		arena->fragments[i]->uses = NULL;
+	}
+	arena->closed_count = arena->fragment_count;
+	if (!arena->given_up)
+		arena->given_up = epoch;
+}
+
+/*
+ * Somebody was stopped in the middle of changing lists, so that no list is walked: arrays are. Code
+ * stays where it is as long as a thread may be in it.
+ */
+void cache_reset(void)
+{
+	epoch++;
+	for (size_t i = 0; i < arena_count; i++)
+		if (arenas[i].start)
+			arena_reset(&arenas[i]);
+	for (size_t i = 0; i < PAGE_BUCKETS; i++)
+		pages[i] = NULL;
+	page_count = 0;
+	free_pages = NULL;
+	current = NULL;
+	if (buckets)
+		sys_3(madvise, buckets, bucket_count * sizeof(*buckets), MADV_DONTNEED);
+	open_count = 0;
+	for (struct thread *thread = thread_next(NULL); thread; thread = thread_next(thread))
+		thread_targets_clear(thread);
 }

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ways between the cache and the engine. In the cache every register is the program's; gs points to its thread.
+ * The ways between the cache and the engine. In the cache every register is the program's; gs
+ * points to its thread.
+ *
+ *	in	a jump out of the cache, or the place in a fragment where a thread is to go on
+ *	out	all registers in struct thread, or all of them back in the processor
+ *	owner	the thread, whose registers these are
  */
 #include "engine/offsets.h"
 
 #define PROGRAM_RESTART 0x7fffffff
+#define SIGNALS_BUT_FAULTS ~0x440 /* SIGSEGV, SIGBUS */
 
 	.text
 
@@ -34,7 +40,9 @@
 	mov	%gs:THREAD_SELF, %rdi
 	.endm
 
-/* Where the second tables have the target in rcx, to rdx: (target + 729 * bits 16 to 23) mod 2^16. */
+/*
+ * Where the second tables have the target in rcx, to rdx: (target + 729 * bits 16 to 23) mod 2^16.
+ */
 	.macro second_index
 	movzwl	%cx, %edx
 	movzbl	%gs:THREAD_PC + 2, %ecx
@@ -56,20 +64,24 @@ engine_exit:
 	jmp	engine_resume
 
 /*
- * From an indirect branch, whose place is in THREAD_EXIT: the target is in THREAD_PC, rcx and rdx are in their spill slots, whatever they hold here. That
- * stays so up to engine_miss_end, for signals.
+ * From an indirect branch, whose place is in THREAD_EXIT: the target is in THREAD_PC, rcx and rdx
+ * are in their spill slots, whatever they hold here. That stays so up to engine_miss_end, for
+ * signals.
  */
 	.globl	engine_miss
 	.hidden	engine_miss
 	.type	engine_miss, @function
 engine_miss:
-	mov	%gs:THREAD_PC, %rcx	/* another target has its place in the first table: look into the second */
+	/* Another target may have its place in the first table: look into the second. */
+	mov	%gs:THREAD_DISPLACED, %rcx
+	jrcxz	3f
+	mov	%gs:THREAD_PC, %rcx
 	second_index
 	mov	%gs:THREAD_PC, %rcx
 	mov	%gs:THREAD_TAGS2(, %rdx, 8), %rdx
 	lea	1(%rcx, %rdx), %rcx
 	jrcxz	1f
-	mov	%gs:THREAD_SPILL0, %rcx
+3:	mov	%gs:THREAD_SPILL0, %rcx
 	mov	%gs:THREAD_SPILL1, %rdx
 	jmp	2f
 1:	mov	%gs:THREAD_PC, %rcx
@@ -83,7 +95,20 @@ engine_miss_end:
 	mov	%gs:THREAD_SELF, %rdi
 	jmp	engine_resume
 
-/* From the middle of a fragment, which is to go on at THREAD_NEXT with all registers as they are now. */
+/* From inserted code: a tool's function is called. As engine_call below. */
+	.globl	engine_tool
+	.hidden	engine_tool
+	.type	engine_tool, @function
+engine_tool:
+	save_all
+	call	engine_on_tool
+	mov	%gs:THREAD_SELF, %rdi
+	jmp	engine_resume
+
+/*
+ * From the middle of a fragment, which is to go on at THREAD_NEXT with all registers as they are
+ * now.
+ */
 	.globl	engine_call
 	.hidden	engine_call
 	.type	engine_call, @function
@@ -94,7 +119,8 @@ engine_call:
 	/* falls through */
 
 /*
- * Goes to THREAD_NEXT with the program's registers. A signal that comes on the way finds them all in the thread still.
+ * Goes to THREAD_NEXT with the program's registers. A signal that comes on the way finds them all
+ * in the thread still.
  */
 	.globl	engine_resume
 	.hidden	engine_resume
@@ -173,7 +199,10 @@ signal_resume:
 	call	engine_on_resume
 	jmp	engine_resume
 
-/* What the kernel calls. The stack is ours, all signals are blocked, flags are as the kernel makes them. */
+/*
+ * What the kernel calls. The stack is ours, all signals are blocked, flags are as the kernel makes
+ * them.
+ */
 	.globl	signal_entry
 	.hidden	signal_entry
 	.type	signal_entry, @function
@@ -214,28 +243,94 @@ signal_let:
 	ret
 
 /*
- * long program_syscall(thread). Between the two labels a signal that came cannot have been seen: the handler sends
- * us to the end instead. If the kernel wants the call restarted, it goes back to the instruction itself.
+ * uint64_t signal_close(void): from here to signal_open() no signal comes but those of faults,
+ * which the engine may have itself. Gives the mask before. A fault signal that somebody has sent
+ * waits: the thread says that it is closed, or is at one of the labels.
+ */
+	.globl	signal_close
+	.hidden	signal_close
+	.type	signal_close, @function
+signal_close:
+	sub	$24, %rsp
+	movq	$SIGNALS_BUT_FAULTS, (%rsp)
+	movq	$0, 8(%rsp)
+	mov	$2, %edi
+	mov	%rsp, %rsi
+	lea	8(%rsp), %rdx
+	mov	$8, %r10d
+	mov	$14, %eax
+	syscall
+	.globl	signal_close_done
+	.hidden	signal_close_done
+signal_close_done:
+	mov	8(%rsp), %rax
+	mov	%rax, %gs:THREAD_CLOSED_MASK
+	movq	$1, %gs:THREAD_CLOSED
+	.globl	signal_close_end
+	.hidden	signal_close_end
+signal_close_end:
+	add	$24, %rsp
+	ret
+
+/* void signal_open(mask): the thread is not closed any more, and has this mask. */
+	.globl	signal_open
+	.hidden	signal_open
+	.type	signal_open, @function
+signal_open:
+	push	%rdi
+	mov	%rsp, %rsi
+	mov	$2, %edi
+	xor	%edx, %edx
+	mov	$8, %r10d
+	mov	$14, %eax
+	movq	$0, %gs:THREAD_CLOSED
+	.globl	signal_open_insn
+	.hidden	signal_open_insn
+signal_open_insn:
+	syscall
+	pop	%rdi
+	ret
+
+/*
+ * long program_syscall(thread). Between the two labels a signal that came cannot have been seen:
+ * the handler sends us to the end instead. If the kernel wants the call restarted, it goes back to
+ * the instruction itself.
+ *
+ * Registers that the kernel does not look at are the program's as well, the stack included: who
+ * stops the thread there (a debugger, or LeakSanitizer, which looks for pointers in them and on the
+ * stack) finds what it would without us. Signals come on a stack of ours.
  */
 	.globl	program_syscall
 	.hidden	program_syscall
 	.type	program_syscall, @function
 program_syscall:
 	push	%rbx
+	push	%rbp
+	push	%r12
+	push	%r13
+	push	%r14
+	push	%r15
+	mov	%rsp, %gs:THREAD_CALL_STACK
 	.globl	program_syscall_begin
 	.hidden	program_syscall_begin
 program_syscall_begin:
-	mov	%rdi, %rbx
 	mov	$PROGRAM_RESTART, %eax
-	cmpq	$0, THREAD_PENDING(%rbx)
+	cmpq	$0, %gs:THREAD_PENDING
 	jne	program_syscall_done
-	mov	THREAD_RAX(%rbx), %rax
-	mov	THREAD_RDI(%rbx), %rdi
-	mov	THREAD_RSI(%rbx), %rsi
-	mov	THREAD_RDX(%rbx), %rdx
-	mov	THREAD_R10(%rbx), %r10
-	mov	THREAD_R8(%rbx), %r8
-	mov	THREAD_R9(%rbx), %r9
+	mov	%gs:THREAD_RBX, %rbx
+	mov	%gs:THREAD_RBP, %rbp
+	mov	%gs:THREAD_R12, %r12
+	mov	%gs:THREAD_R13, %r13
+	mov	%gs:THREAD_R14, %r14
+	mov	%gs:THREAD_R15, %r15
+	mov	%gs:THREAD_RAX, %rax
+	mov	%gs:THREAD_RDI, %rdi
+	mov	%gs:THREAD_RSI, %rsi
+	mov	%gs:THREAD_RDX, %rdx
+	mov	%gs:THREAD_R10, %r10
+	mov	%gs:THREAD_R8, %r8
+	mov	%gs:THREAD_R9, %r9
+	mov	%gs:THREAD_RSP, %rsp
 	.globl	program_syscall_insn
 	.hidden	program_syscall_insn
 program_syscall_insn:
@@ -243,6 +338,12 @@ program_syscall_insn:
 	.globl	program_syscall_done
 	.hidden	program_syscall_done
 program_syscall_done:
+	mov	%gs:THREAD_CALL_STACK, %rsp
+	pop	%r15
+	pop	%r14
+	pop	%r13
+	pop	%r12
+	pop	%rbp
 	pop	%rbx
 	ret
 
@@ -260,12 +361,15 @@ guarded_call:
 	movups	%xmm\n, \n*16(%rsp)
 	.endr
 	rdfsbase %rbx
+	mov	%rbx, %gs:THREAD_GUARDED_FS
+	mov	%rsp, %gs:THREAD_GUARDED
 	mov	%gs:THREAD_FS_ENGINE, %rax
 	wrfsbase %rax
 	mov	%rdi, %rax
 	mov	%rsi, %rdi
 	mov	%rdx, %rsi
 	call	*%rax
+	movq	$0, %gs:THREAD_GUARDED
 	wrfsbase %rbx
 	.irp	n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
 	movups	\n*16(%rsp), %xmm\n
@@ -276,9 +380,29 @@ guarded_call:
 	pop	%rbp
 	ret
 
+/* void fault_unwind(thread): out of whatever the engine was doing, a guarded call perhaps. */
+	.globl	fault_unwind
+	.hidden	fault_unwind
+	.type	fault_unwind, @function
+fault_unwind:
+	mov	%gs:THREAD_GUARDED, %rax
+	test	%rax, %rax
+	jz	1f
+	.irp	n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+	movups	\n*16(%rax), %xmm\n
+	.endr
+	mov	%gs:THREAD_GUARDED_FS, %rax
+	wrfsbase %rax
+	movq	$0, %gs:THREAD_GUARDED
+1:	mov	%gs:THREAD_STACK, %rsp
+	mov	%gs:THREAD_SELF, %rdi
+	xor	%ebp, %ebp
+	call	fault_recover
+	hlt
+
 /*
- * long clone_thread(number, a, b, c, d, e, child): a system call of the clone family. The child finds itself on the
- * stack that the call was given, whose top word is its thread.
+ * long clone_thread(number, a, b, c, d, e, child): a system call of the clone family. The child
+ * finds itself on the stack that the call was given, whose top word is its thread.
  */
 	.globl	clone_thread
 	.hidden	clone_thread

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The engine: runs a program from copies of its code in a cache. docs/design/engine.md has the theory.
+ * The engine: runs a program from copies of its code in a cache. docs/design/engine.md has the
+ * theory.
  *
- * The code here lives in somebody else's process. It uses no libc, takes none of the program's locks, runs on stacks of its
- * own, and leaves nothing in the program's memory but what the program itself would have put there.
+ * The code here lives in somebody else's process. It uses no libc, takes none of the program's
+ * locks, runs on stacks of its own, and leaves nothing in the program's memory but what the program
+ * itself would have put there.
  */
 #pragma once
 
@@ -12,12 +14,25 @@
 #include <stdint.h>
 
 #include "engine/offsets.h"
+#include "engine/state.h"
 #include "wire/engine.h"
 
-enum thread_end {
-	THREAD_LIVES,
-	THREAD_ENDS, /* it has called exit, or is about to: it may still be in the engine */
-	THREAD_GONE, /* it is not in this memory any more */
+#define USER_ADDRESSES 0x7ffffffff000ull /* of a process */
+
+/* Whether SIGSEGV is blocked: guard.c and fault.c need it open. */
+enum thread_segv {
+	SEGV_OPEN,
+	SEGV_HIDDEN, /* the program has it blocked, the kernel has not */
+	SEGV_BLOCKED, /* both have */
+};
+
+/* What the engine can go back to when something goes wrong within itself: fault.c. */
+enum thread_safe {
+	SAFE_NOTHING,
+	SAFE_STATE, /* the program's registers and pc are in the thread */
+	SAFE_CALL, /* the same, but pc is behind a system call that has yet to be done */
+	SAFE_CALLED, /* that was done, with this result */
+	SAFE_MIDDLE, /* it goes on in the cache, at next */
 };
 
 /* One thread of the program. gs points to it while the thread is in the cache or in the engine. */
@@ -38,15 +53,29 @@ struct thread {
 	uint64_t pending; /* a signal that came while the engine was running */
 	uint64_t on_call;
 	uint64_t iret[5]; /* rip, cs, flags, rsp, ss with which the thread goes on natively */
+	uint64_t saved[16]; /* the program's registers while inserted code uses them */
+	uint64_t saved_flags; /* lahf in bits 8 to 15, seto in bit 0 */
+	uint64_t addresses[2]; /* of the operands of the instruction that is being executed */
+	uint64_t arguments[3];
+	uint64_t called;
+	uint64_t on_tool;
+	/* within guarded_call(): where the program's vector registers are, and its fs */
+	uint64_t guarded, guarded_fs;
+	uint64_t call_stack;
+	/* the kernel has all signals blocked but those of faults, and had this mask before */
+	uint64_t closed, closed_mask;
+	uint64_t displaced; /* whether the second tables of targets hold anything */
 	/* What assembly does not know. */
-	uint64_t entered; /* epoch in which it last went into the cache; 0: it has left it, and holds nothing of it */
+	/* epoch in which it last went into the cache; 0: it has left it, and holds nothing of it */
+	uint64_t entered;
+	uint32_t targets; /* that were added since its tables were empty */
 	uint32_t tid;
-	uint32_t native; /* it has left the engine */
-	uint32_t leave; /* enum engine_leave: why */
+	uint32_t state; /* enum thread_state; only thread_become() writes it */
+	uint32_t leave; /* enum engine_leave: why it is NATIVE */
+	uint32_t counting; /* marks: at its last system call; 2: its counts have been taken */
 	uint32_t apart; /* it is of another process that shares this memory, as after vfork */
-	uint32_t step; /* enum step: it is native for one instruction */
 	uint64_t step_mask; /* while it steps: the program's mask */
-	uint32_t dead; /* enum thread_end; its memory may be reused once the kernel has forgotten tid */
+	uint32_t step_breaks; /* while it steps: the instruction is int1 */
 	struct thread *older; /* in the list of all */
 	struct sighand *sighand;
 	struct sighand *handlers; /* memory for a copy, if it has ever needed one */
@@ -55,7 +84,8 @@ struct thread {
 		uint64_t size;
 		uint32_t flags;
 	} alternate; /* the program's stack for signals; the kernel knows only ours */
-	uint64_t start_mask; /* of a new thread: the kernel has everything blocked until it is ready */
+	/* of a new thread: the kernel has everything blocked until it is ready */
+	uint64_t start_mask;
 	uint64_t signal_stack; /* ours: lowest byte */
 	uint64_t mask; /* while a signal waits: the program's mask, the kernel has all blocked */
 	struct rseq_area {
@@ -63,16 +93,26 @@ struct thread {
 		uint32_t size;
 		uint32_t signature;
 	} rseq; /* what it had registered when it was attached to; it has it again when it leaves */
-	uint32_t segv_hidden; /* the program has SIGSEGV blocked; the kernel has it only if no pages are guarded */
-	uint32_t segv_blocked; /* and the kernel has it, too */
-	uint32_t segv_waits; /* one was sent to it meanwhile */
-	uint32_t handed_back; /* the next signal is our own: see signal_hand_back() */
-	int32_t trace_pause, trace_idle; /* traces.c: chunks that are not looked at */
-	uint32_t trace_seed;
-	uint32_t delivering; /* it has been sent once more: registers are those of the thread */
+	struct dispatch {
+		uint64_t on; /* calls from elsewhere than the range are signals; user_dispatch.c */
+		uint64_t start, size, selector;
+	} dispatch;
+	/* memory that its system call is about to change; mapping.c */
+	uint64_t wants_start, wants_end;
+	uint32_t segv; /* enum thread_segv */
+	uint32_t starting; /* the program has no signals yet */
+	uint32_t begun; /* its stack for signals is there, and tools know it */
+	uint32_t safe; /* enum thread_safe */
+	uint32_t call_length; /* of the instruction, for SAFE_CALL and SAFE_CALLED */
+	uint64_t call_result;
+	uint64_t failed_at; /* the program's pc when the engine last had a fault of its own */
+	int32_t superblock_pause,
+		superblock_idle; /* superblocks.c: chunks that are not looked at */
+	uint32_t superblock_seed;
 	uint8_t pending_info[128];
 	_Alignas(16) uint8_t canary
-		[64]; /* fs points here while Zydis runs: its code was built to look for a canary there */
+		/* fs points here while Zydis runs: its code was built to look for a canary there */
+		[64];
 };
 
 #define THREAD_CHECK(field, offset)                                                                \
@@ -93,6 +133,18 @@ THREAD_CHECK(fs_engine, THREAD_FS_ENGINE);
 THREAD_CHECK(pending, THREAD_PENDING);
 THREAD_CHECK(on_call, THREAD_ON_CALL);
 THREAD_CHECK(iret, THREAD_IRET);
+THREAD_CHECK(saved, THREAD_SAVED);
+THREAD_CHECK(saved_flags, THREAD_SAVED_FLAGS);
+THREAD_CHECK(addresses, THREAD_ADDRESSES);
+THREAD_CHECK(arguments, THREAD_ARGUMENTS);
+THREAD_CHECK(called, THREAD_CALLED);
+THREAD_CHECK(on_tool, THREAD_ON_TOOL);
+THREAD_CHECK(guarded, THREAD_GUARDED);
+THREAD_CHECK(guarded_fs, THREAD_GUARDED_FS);
+THREAD_CHECK(call_stack, THREAD_CALL_STACK);
+THREAD_CHECK(closed, THREAD_CLOSED);
+THREAD_CHECK(closed_mask, THREAD_CLOSED_MASK);
+THREAD_CHECK(displaced, THREAD_DISPLACED);
 _Static_assert(sizeof(struct thread) <= THREAD_TAGS, "the tables follow");
 
 enum register_number {
@@ -117,55 +169,69 @@ enum register_number {
 enum exit_kind {
 	EXIT_DIRECT, /* goes on at target */
 	EXIT_SYSCALL, /* a system call; target is the instruction behind it */
-	EXIT_FAULT, /* the instruction at target cannot be copied: awkward.c, or let the program have its fault */
+	/*
+	 * the instruction at target cannot be copied: special.c, or let the program have its fault
+	 */
+	EXIT_FAULT,
 	EXIT_FAR, /* there is no room within reach of the code at target */
-	EXIT_INT80, /* a 32-bit system call at target; if it is harmless, its copy is behind the exit's jump */
+	/* a 32-bit system call at target; if it is harmless, its copy is behind the exit's jump */
+	EXIT_INT80,
 	EXIT_STALE, /* the code at target is not any more what the fragment was made of */
 };
 
 /* A way out of a fragment. */
 struct exit {
 	uint64_t target; /* in the program */
-	uint8_t *patch; /* the 32-bit displacement that leads to the stub, until it leads to the target; NULL: never */
+	/*
+	 * the 32-bit displacement that leads to the stub, until it leads to the target; NULL: never
+	 */
+	uint8_t *patch;
 	uint8_t *stub;
 	struct fragment *to; /* that the displacement leads to; NULL: to the stub */
 	struct exit *next, **link; /* in the list of those that lead there */
 	uint32_t kind; /* enum exit_kind */
 	uint32_t length; /* of the instruction, for SYSCALL and FAULT */
-	uint32_t run; /* that ends there, for SYSCALL and FAULT; 0: nobody wants to know */
+	uint32_t segment; /* that ends there, for SYSCALL and FAULT; 0: it is not recorded */
 };
 
-enum { PIECES_MAX = 32 };
+enum { BLOCKS_MAX = 32 };
 
-/* A copy of the program's code in the cache: pieces of it, in the order in which it is expected to run. */
+/*
+ * A copy of the program's code in the cache: blocks of it, in the order in which it is expected to
+ * run.
+ */
 struct fragment {
 	uint64_t pc;
 	uint8_t *start; /* the first byte */
 	uint8_t *indirect; /* with rcx and rdx in their spill slots */
 	uint8_t *entry; /* with all registers the program's */
-	uint8_t *body; /* behind the check of unstable code; otherwise the same */
+	uint8_t *body; /* behind the check of changing code; otherwise the same */
 	uint8_t *end;
 	struct fragment *older; /* in the chain of its bucket */
 	struct exit *incoming; /* exits that lead here */
 	struct use *uses; /* pages it was made of */
-	const uint8_t *bytes; /* the code it was made of; NULL: the program's own is still the same */
+	/* the code it was made of; NULL: the program's own is still the same */
+	const uint8_t *bytes;
 	uint32_t arena;
-	bool closed; /* nobody comes here any more */
-	bool cut; /* the guarded memory ended before its code did */
+	bool closed; /* nothing leads here any more, but a thread may still be in it */
+	bool cut; /* it ends where the guarded memory ends, in the middle of a block */
 	bool checked; /* it begins with a check that the program's code is what it was made of */
-	uint8_t spilled; /* registers that the check uses */
-	uint32_t first_run; /* 0: nobody wants to know */
-	struct run_ends {
-		uint64_t flags_dead; /* a bit for each end of a run, in the order they were put */
+	/* its segments have numbers from here on; 0: they are not recorded */
+	uint32_t first_segment;
+	struct segment_ends {
+		/* a bit for each end of a segment, in the order they were put */
+		uint64_t flags_dead;
 		uint64_t scratch[4]; /* bits of a register's number */
 	} ends;
-	uint32_t piece_count;
-	struct piece {
+	const struct inserted
+		*inserted; /* what tools have put at instructions, in order; NULL: nothing */
+	uint32_t block_count;
+	struct block {
 		uint64_t pc;
 		uint32_t length; /* bytes of the program */
 		uint16_t instructions;
-		bool leads; /* on in the cache: it ends with a branch */
-	} pieces[]; /* PIECES_MAX while it is made */
+		bool leads; /* it ends with a branch, so control goes on in the cache */
+	} blocks[]; /* BLOCKS_MAX while it is made */
 };
 
 /* The program's handlers. Threads share them as they do in the kernel. */
@@ -179,8 +245,10 @@ struct sighand {
 	} handlers[64];
 };
 
-/* --- memory.c: never freed one by one --- */
+/* --- memory.c: never freed one by one ---------------------------------------------------- */
 void *memory_take(size_t size);
+/* mmap() of private memory, which a limit that the program has set does not concern. */
+long memory_map_raw(uint64_t hint, size_t size, int protection, int flags);
 /* Fresh pages anywhere, or NULL. */
 void *memory_map(size_t size);
 /* Fresh pages in the place of what is there. */
@@ -188,12 +256,28 @@ void memory_map_at(uint64_t address, size_t size);
 void memory_unmap(void *memory, size_t size);
 /* A mapping of the engine's own, which goes when the engine goes. */
 void memory_note(uint64_t start, uint64_t size);
+/* Keeps a mapping out of the program's core dumps, which are as large as without the engine. */
+void memory_hide(uint64_t start, uint64_t size);
 extern struct engine_mappings memory_mappings;
+extern uint64_t memory_changes; /* grows whenever they change */
+/* The first piece in the range that the engine, or the host for it, has mapped; false: none. */
+bool memory_first(uint64_t start, uint64_t end, struct engine_mapping *ret);
+bool memory_is_ours(uint64_t address);
+/* Bytes of address space that the engine has. */
+uint64_t memory_total(void);
+/* Whose system call is about to change the range: the engine maps nothing there. NULL: nobody's. */
+const struct thread *memory_wanted(uint64_t start, uint64_t size);
 
-/* --- cache.c --- */
+/* --- insert.c ---------------------------------------------------------------------------- */
+/* Whether any tool inserts code at instructions. */
+bool tools_insert(void);
+
+/* --- cache.c ----------------------------------------------------------------------------- */
 /* Room for a fragment within reach of pc; NULL: there is none. */
 uint8_t *cache_room(uint64_t pc, size_t size);
-/* In the arena that room was found in: a fragment that is being made, and what is known about it. */
+/*
+ * In the arena that room was found in: a fragment that is being made, and what is known about it.
+ */
 struct fragment *cache_fragment(uint64_t pc);
 void cache_add(struct fragment *fragment);
 void *cache_notes(size_t size);
@@ -204,6 +288,15 @@ void cache_enter(struct thread *thread, const struct fragment *fragment);
 void fragment_close(struct fragment *fragment);
 /* Code in the range has changed or is gone: it is translated anew when it is reached again. */
 void cache_forget(uint64_t start, uint64_t end);
+/*
+ * The program is about to map something in the range: arenas there are given up. Without the lock.
+ * False: other memory of the engine lies there, or a thread does not leave an arena in time.
+ */
+bool cache_yield(uint64_t start, uint64_t end);
+/* The program's heap has met an arena, and is to reach this far: no more arenas above it. */
+void cache_avoid_heap(uint64_t end);
+/* Nothing that is linked is believed any more: all code is translated anew. */
+void cache_reset(void);
 /* The fragment whose code holds the address; NULL: none. */
 struct fragment *cache_holder(uint64_t at);
 struct exit *cache_exit(uint32_t number);
@@ -211,7 +304,7 @@ uint32_t cache_exit_new(struct exit **ret);
 void exit_link(struct exit *exit, struct fragment *to);
 void exit_unlink(struct exit *exit);
 
-/* --- regions.c --- */
+/* --- regions.c --------------------------------------------------------------------------- */
 struct region {
 	uint64_t start, end;
 	bool readable, writable, executable;
@@ -224,50 +317,57 @@ struct region {
 const struct region *region_of(uint64_t pc);
 /* Copies code of one kind, stable or not, as far as it is there; gives the number of bytes. */
 size_t code_read(uint64_t pc, uint8_t *ret, size_t size);
-/* The mappings in the range have changed; executable: there may be code now. False: no code was or is there. */
+/*
+ * The mappings in the range have changed; executable: there may be code now. False: no code was or
+ * is there.
+ */
 bool regions_change(uint64_t start, uint64_t end, bool executable);
 
-/* --- translate.c --- */
+/* --- translate.c ------------------------------------------------------------------------- */
 /* The fragment that begins at pc; made when new. */
 struct fragment *translate(struct thread *thread, uint64_t pc);
 /*
- * The program's state at an address in the cache, given the processor's there: thread->regs and thread->pc become what
- * they would be in the program. False: the address is not in a fragment.
+ * The program's state at an address in the cache, given the processor's there: thread->regs and
+ * thread->pc become what they would be in the program. False: the address is not in a fragment.
  */
 bool translate_back(struct thread *thread, uint64_t at);
-/* Where a fragment is to go: the addresses of its pieces. */
+/* Where a fragment is to go: the addresses of its blocks. */
 struct plan {
 	uint32_t count;
-	uint64_t pcs[PIECES_MAX];
+	uint64_t pcs[BLOCKS_MAX];
 };
 /* A fragment by plan takes the place of the one that begins there; false: it cannot be made. */
-bool translate_trace(struct thread *thread, const struct plan *plan);
-/* Of the instruction that this is a copy of; what is in no fragment stays as it is. */
+bool translate_superblock(struct thread *thread, const struct plan *plan);
+/*
+ * The address of the instruction that this is a copy of; an address in no fragment stays as it is.
+ */
 uint64_t translate_address(struct thread *thread, uint64_t at);
-/* Which piece of the fragment. */
-unsigned translate_piece(struct thread *thread, const struct fragment *fragment, uint64_t at);
+/* The number of the block of the fragment that holds the address. */
+unsigned translate_block(struct thread *thread, const struct fragment *fragment, uint64_t at);
 
-/* --- unstable.c --- */
-enum { UNSTABLE_BYTES = 64 };
-/* Code that may change at any moment, as it was when it was looked at: up to where a fragment of it must end. */
-struct unstable {
-	uint8_t bytes[UNSTABLE_BYTES];
+/* --- changing_code.c --------------------------------------------------------------------- */
+enum { CHANGING_CODE_BYTES = 64 };
+/*
+ * Code that may change at any moment, as it was when it was looked at: up to where a fragment of it
+ * must end.
+ */
+struct changing_code {
+	uint8_t bytes[CHANGING_CODE_BYTES];
 	uint32_t length; /* 0: no instruction that could be decoded */
-	bool flags_live; /* it may read flags that were set before */
 };
-bool region_is_unstable(const struct region *region);
+bool region_is_changing(const struct region *region);
 /* Code that cannot change without our knowledge; guarded, if that helps. */
 bool code_is_stable(const struct thread *thread, uint64_t pc);
-void unstable_look(const struct thread *thread, uint64_t pc, struct unstable *ret);
+void changing_code_look(const struct thread *thread, uint64_t pc, struct changing_code *ret);
 /* The parts of a fragment that check; both give where the next part begins. */
-uint8_t *unstable_put_stale(struct fragment *fragment, const struct unstable *unstable,
-			    uint8_t *at);
-uint8_t *unstable_put_check(struct fragment *fragment, const struct unstable *unstable,
-			    uint8_t *at);
+uint8_t *changing_code_put_stale(struct fragment *fragment, const struct changing_code *changing,
+				 uint8_t *at);
+uint8_t *changing_code_put_check(struct fragment *fragment, const struct changing_code *changing,
+				 uint8_t *at);
 /* As translate_back(), for those parts; false: elsewhere. */
-bool unstable_back(struct thread *thread, const struct fragment *fragment, const uint8_t *at);
+bool changing_code_back(struct thread *thread, const struct fragment *fragment, const uint8_t *at);
 
-/* --- guard.c --- */
+/* --- guard.c ----------------------------------------------------------------------------- */
 /* Makes sure that the code at pc cannot change unnoticed; false: it can. */
 bool guard_take(const struct thread *thread, uint64_t pc);
 /* The program believes that it can write there. */
@@ -285,17 +385,28 @@ bool guard_release_all(void);
 /* Nothing is guarded any more, until all threads are in the engine; and for good. */
 void guard_pause(void);
 void guard_end(void);
-/* Whether SIGSEGV comes to us, since something is or was guarded. */
-bool guard_is_on(void);
-/* What the kernel gets when the program wants a mask, and what the program sees when the kernel has one. */
+/* The same, and from here on the kernel blocks SIGSEGV where the program does. */
+void guard_show(void);
+/* Whether a fault may be one of a guarded page. */
+bool guard_has_any(void);
+/* Whether the kernel has SIGSEGV open where the program has it blocked. */
+bool guard_is_hiding(void);
+/*
+ * What the kernel gets when the program wants a mask, and what the program sees when the kernel has
+ * one.
+ */
 uint64_t guard_mask_kernel(struct thread *thread, uint64_t mask);
 uint64_t guard_mask_program(const struct thread *thread, uint64_t mask);
+/*
+ * Whether the program has SIGSEGV blocked and the kernel has not. Then the end of that: gives the
+ * mask that the kernel is to have. Takes the lock.
+ */
+bool guard_hides(const struct thread *thread);
+uint64_t guard_unhide(struct thread *thread, uint64_t mask);
 /* Before it goes on outside the engine: nobody knows what it will block. */
 void guard_leave(struct thread *thread);
-/* Before it goes on in the cache. */
-void guard_settle(struct thread *thread);
 
-/* --- thread.c --- */
+/* --- thread.c ---------------------------------------------------------------------------- */
 struct thread *thread_create(void);
 /* The threads that are in the engine or may come back; NULL: the first. */
 struct thread *thread_next(const struct thread *thread);
@@ -307,30 +418,48 @@ bool thread_is_alone(const struct thread *thread);
 void thread_target_add(struct thread *thread, const struct fragment *fragment);
 void thread_target_forget(struct thread *thread, uint64_t pc);
 void thread_targets_clear(struct thread *thread);
+void thread_targets_open(struct thread *thread);
 /* All others are of the process that this one was forked from. */
 void threads_only(struct thread *thread);
-/* Whoever asks, even if gs is the program's again; NULL: a thread that was made outside of the engine. */
+/*
+ * Whoever asks, even if gs is the program's again; NULL: a thread that was made outside of the
+ * engine.
+ */
 struct thread *thread_find(void);
-/* Those of the process. */
+/* The handlers of the process. */
 struct sighand *thread_any_handlers(void);
 extern uint32_t engine_lock_word;
+/* Whether this thread holds the lock. */
+bool engine_locked(const struct thread *thread);
 void engine_lock(void);
 void engine_unlock(void);
 /*
- * A thread of a process that was attached to may be about to go on with a system call of the program by restart_syscall. The
- * kernel keeps one call for that, the last one, and a futex with a timeout would be it if a stop interrupted it. select() never is.
+ * A thread of a process that was attached to may be about to go on with a system call of the
+ * program by restart_syscall. The kernel keeps one call for that, the last one, and a futex with a
+ * timeout would be it if a stop interrupted it. select() never is.
  */
 void engine_pause(uint32_t microseconds);
-/* As futex: until it is woken, for so long at most; or for a moment. Gives the microseconds for which nobody woke it. */
+/*
+ * As futex: until it is woken, for so long at most; or for a moment. Gives the microseconds for
+ * which nobody woke it.
+ */
 uint32_t engine_wait(uint32_t *word, uint32_t value, int operation, uint32_t milliseconds);
 
-/* --- signal.c --- */
-void signal_start(struct thread *thread);
-/* SIGTRAP comes to the engine whatever the program does about it; then again as the program wants it. */
+/* --- signal.c ---------------------------------------------------------------------------- */
+/* False: there is no memory for it. Signals of faults are open from here on. */
+bool signal_start(struct thread *thread);
+/*
+ * SIGTRAP comes to the engine whatever the program does about it; then again as the program wants
+ * it.
+ */
 void signal_take_traps(void);
 void signal_give_traps(struct thread *thread);
-/* Blocks everything; gives the mask before. */
+/* Blocks everything, a fault of the engine's own included; gives the mask before. */
 uint64_t signal_block(void);
+/* Whatever is blocked, a fault of the engine's own comes from here on. */
+void signal_faults_open(void);
+/* The mask stays as it is after signal_close(): a signal waits. */
+void signal_stay_blocked(struct thread *thread);
 void signal_unblock(uint64_t mask);
 /* What the program has installed by itself, with our handler in its place; and back. */
 struct sighand *signal_handlers_take(void);
@@ -340,13 +469,19 @@ void signal_alternate_take(struct thread *thread);
 void signal_alternate_give(const struct thread *thread);
 long signal_action(struct thread *thread);
 long signal_mask(struct thread *thread);
-/* SIGSEGV comes to us, whatever the program does with it. */
-void signal_fault_take(const struct thread *thread);
+/* SIGSEGV and SIGBUS come to the engine, whatever the program does with them. */
+bool signal_is_taken(uint64_t number);
+void signal_faults_take(const struct sighand *sighand);
+/* Before an exec, and after one that has failed: what is ignored stays so in the new program. */
+void signal_ignored_give(const struct thread *thread);
+void signal_ignored_take(const struct thread *thread);
+/* Somebody may have been stopped in the middle of changing a handler. */
+void signal_handlers_settle(struct sighand *sighand);
 long signal_alternate(struct thread *thread);
 _Noreturn void signal_return(struct thread *thread);
 /*
- * The process, which has no other thread, goes on natively at thread->pc, with its own handlers, as if the engine had never been
- * there. Returns only if a signal waits, which comes first.
+ * The process, which has no other thread, goes on natively at thread->pc, with its own handlers, as
+ * if the engine had never been there. Returns only if a signal waits, which comes first.
  */
 void signal_hand_back(struct thread *thread, enum engine_leave reason);
 /* Before the program goes on: delivers what waits. */
@@ -356,63 +491,121 @@ void signal_handlers_copy(struct thread *thread, const struct sighand *from, boo
 /* In a child that is the same thread: the kernel has cleared them already. */
 void signal_handlers_clear(struct thread *thread);
 
-/* --- syscall.c --- */
+/* --- fault.c ----------------------------------------------------------------------------- */
+extern uint64_t fault_countdown; /* of what is to fail, for tests; 0: nothing is */
+void fault_start(void);
+void fault_step(enum engine_failure what);
+/* For tests: here it may go wrong. */
+static inline void fault_point(enum engine_failure what)
+{
+	if (__builtin_expect(fault_countdown != 0, 0))
+		fault_step(what);
+}
+/* Whether memory is to be refused. */
+bool fault_refuses(void);
+/* A signal at that address of the engine's own code: true if the thread can go on. */
+bool fault_take(struct thread *thread, int number, uint64_t rip, uint64_t address);
+/* There is no memory for what has to be done. Who can go on without the engine does. */
+_Noreturn void fault_memory(const char *what);
+_Noreturn void fault_recover(struct thread *thread);
+
+/* --- syscall.c --------------------------------------------------------------------------- */
 /*
- * Does the program's system call: registers in, registers out. thread->pc is where it goes on. False: a signal came
- * first, and it has yet to be done.
+ * Does the program's system call: registers in, registers out. thread->pc is where it goes on.
+ * False: a signal came first, and it has yet to be done.
  */
 bool syscall_run(struct thread *thread, uint32_t length);
+/* The call is over: what the program finds in its registers. */
+void syscall_finish(struct thread *thread, long result);
+/* The call was done: if the engine has a fault from here on, this is its result. */
+void syscall_note(struct thread *thread, long result);
 
-/* --- maps.c --- */
-/* The program has opened a file: if it is a list of its mappings, ours are taken out. */
-void maps_opened(long fd, uint64_t path, uint64_t flags);
+/* --- mapping.c: the program's calls about its address space, as program_syscall() ---------- */
+/* mmap, munmap, mprotect, pkey_mprotect, mremap. */
+long mapping_change(struct thread *thread);
+/* Others that take a range of memory in their first two arguments. */
+long mapping_range(struct thread *thread);
+long mapping_advice(struct thread *thread);
+long mapping_shared(struct thread *thread);
+long mapping_heap(struct thread *thread);
+long mapping_personality(struct thread *thread);
 
-/* --- user.c --- */
+/* --- user_dispatch.c ---------------------------------------------------------------------- */
+/* prctl(PR_SET_SYSCALL_USER_DISPATCH). */
+long user_dispatch_set(struct thread *thread);
+/* The system call in hand, which ends at thread->pc, has become a signal. */
+bool user_dispatch_take(struct thread *thread);
+
+/* --- limits.c ----------------------------------------------------------------------------- */
+/* The engine needs so many bytes more, and the program's limit of memory is in the way. */
+bool limits_raise(uint64_t size);
+/* The engine has more or less memory than before. */
+void limits_follow(void);
+/* Before an exec, and after one that has failed: the new program has the limit of this one. */
+void limits_exec(bool failed);
+/* setrlimit, getrlimit, prlimit64; false: not about this process's memory. */
+bool limits_run(struct thread *thread, long *ret);
+
+/* --- maps.c ------------------------------------------------------------------------------ */
+/*
+ * The program has opened a file. If it is the list of its mappings, or its status, the engine is
+ * taken out.
+ */
+void maps_opened(const struct thread *thread, long fd, uint64_t path, uint64_t flags);
+/* It has written to one: to its own memory, perhaps. */
+void maps_written(long fd);
+
+/* --- user.c ------------------------------------------------------------------------------ */
 /* False: the memory is not there, or not to be read or written. */
 bool user_read(void *to, uint64_t from, size_t size);
 bool user_write(uint64_t to, const void *from, size_t size);
 /* Whether all of it can be written; its contents are lost. */
 bool user_touch(uint64_t start, size_t size);
 
-/* --- native.c --- */
-/* The thread goes on natively. Comes back only if it need not: thread->pc is where it goes on here. */
+/* --- native.c ---------------------------------------------------------------------------- */
+/*
+ * The thread goes on natively. Comes back only if it need not: thread->pc is where it goes on here.
+ */
 void native_go(struct thread *thread, enum engine_leave reason);
 _Noreturn void native_enter(struct thread *thread, uint64_t flags);
 /*
- * A signal at pc, in code of that selector, in a thread that is native. True if it is in the engine again: that is where it
- * left, or it is stepped.
+ * A signal at pc, in code of that selector, in a thread that is native. True if it is in the engine
+ * again: that is where it left, or it is stepped.
  */
 bool native_back(struct thread *thread, uint64_t pc, uint16_t selector, uint64_t flags);
-/* It did not leave after all. */
+/* The thread did not leave after all: it is in the engine again. */
 void native_cancel(struct thread *thread);
 
-/* --- awkward.c --- */
+/* --- special.c --------------------------------------------------------------------------- */
 enum { FLAG_TRAP = 0x100 };
-enum step {
-	STEP_NONE,
-	STEP_PLAIN,
-	STEP_RETURN, /* an instruction that takes its flags from the stack */
-};
 /* Does the instruction at thread->pc, which cannot be copied, or goes on natively. */
-void awkward_run(struct thread *thread);
+void special_run(struct thread *thread);
 /* The processor does not jump to other numbers. */
-bool awkward_is_address(uint64_t number);
+bool special_is_address(uint64_t number);
 /* System calls of 32-bit programs that the engine need not know about. */
-bool awkward_is_harmless(uint32_t number);
-/* The trap flag is the program's. */
+bool special_is_harmless(uint32_t number);
+/* The program has set the trap flag itself: executes one instruction as the processor would. */
 void step_program(struct thread *thread);
-/* A signal in a thread that may be stepped, and whose registers are in the thread: true if there was nothing else to it. */
+/*
+ * A signal in a thread that may be stepped, and whose registers are in the thread: true if there
+ * was nothing else to it.
+ */
 bool step_end(struct thread *thread, int number, int code);
-/* The indirect branch that ends the piece has led to where the processor does not go: it has not been. */
-void branch_undo(struct thread *thread, const struct fragment *fragment, unsigned piece);
-/* The same, of the branch whose code in the cache holds the address. */
+/*
+ * The indirect branch that ends the block has led to where the processor does not go: it has not
+ * been.
+ */
+void branch_undo(struct thread *thread, const struct fragment *fragment, unsigned block);
+/* The same for the branch whose code in the cache holds the address. */
 void branch_undo_at(struct thread *thread, uint64_t at);
 
-/* --- attach.c --- */
+/* --- attach.c ---------------------------------------------------------------------------- */
 void attach_publish(void);
 /* Before a thread has its signals again. */
 void attach_gate(void);
-/* rseq() of the program. */
+/* A thread that starts now was there before the engine was. */
+bool attach_is_coming(void);
+/* Does the program's rseq(). */
 long attach_rseq(struct thread *thread);
 /* The host takes no more requests from this process. */
 bool attach_is_leaving(void);
@@ -420,16 +613,25 @@ _Noreturn void attach_leave(struct thread *thread);
 /* Before the program goes on, its registers in the thread: perhaps it is to leave. */
 static inline void attach_check(struct thread *thread);
 
-/* --- host.c --- */
+/* --- host.c ------------------------------------------------------------------------------ */
 bool host_exists(void);
+/* Whoever takes the engine out is alive. */
+bool host_takes(void);
 /* 0 or a negative number: the host said no, or is gone. */
 int host_ask(const struct engine_request *request);
+/* About code that was mapped; what the answer is depends on who serves. With the lock held. */
+int host_ask_module(const struct region *region, const char *path);
 bool host_alive(void);
+/* In a child that was just forked: shared memory of its own, in the place of its parent's. */
+void host_forked(void);
+/* The program has installed a filter of system calls, and goes on in the engine. */
+void host_filtered(void);
+bool host_is_filtered(void);
 /* Counts one more or one less that runs natively. */
 void host_left(enum engine_leave reason, int change);
 void host_count(enum engine_count count);
 
-/* --- main.c --- */
+/* --- main.c ------------------------------------------------------------------------------ */
 extern struct engine_boot engine_boot;
 extern struct engine_boot *engine_boot_place; /* where the host has put it */
 static inline void attach_check(struct thread *thread)
@@ -442,26 +644,40 @@ static inline void attach_check(struct thread *thread)
 /* Says what is wrong on stderr and ends the process: only for what must never happen. */
 _Noreturn void engine_die(const char *what);
 
-/* --- dispatch.S --- */
+/* --- dispatch.S -------------------------------------------------------------------------- */
 void engine_exit(void);
 void engine_miss(void);
 void engine_call(void);
+void engine_tool(void);
 _Noreturn void engine_resume(struct thread *thread);
+/* Out of whatever the engine was doing: to fault_recover(). */
+_Noreturn void fault_unwind(struct thread *thread);
 /* With the program's registers and gs to what thread->iret says. */
 _Noreturn void native_leave(struct thread *thread);
 /* Calls function(a, b) with vector registers and fs kept. */
 long guarded_call(long (*function)(void *, void *), void *a, void *b);
 /* clone() whose child goes on in thread_begin(thread) on the stack that was given. */
 long clone_thread(long number, long a, long b, long c, long d, long e);
-/* The program's system call, from thread->regs; PROGRAM_RESTART: a signal came first, nothing was done. */
+/*
+ * The program's system call, from thread->regs; PROGRAM_RESTART: a signal came first, nothing was
+ * done.
+ */
 long program_syscall(struct thread *thread);
 extern const char program_syscall_begin[], program_syscall_insn[], program_syscall_done[];
 extern const char engine_resume_begin[], engine_resume_end[];
-extern const char engine_miss_end[]; /* of its part in which registers are as in an indirect branch */
+/* of its part in which registers are as in an indirect branch */
+extern const char engine_miss_end[];
 void signal_entry(void);
 void signal_restorer(void);
 void signal_resume(void);
 _Noreturn void signal_return_raw(void *context);
+/*
+ * Between these no signal comes to the thread but its own faults. The first gives the mask before,
+ * the second sets one.
+ */
+uint64_t signal_close(void);
+void signal_open(uint64_t mask);
+extern const char signal_close_done[], signal_close_end[], signal_open_insn[];
 /* Lets the signal through that was just queued; the handler is called in between. */
 void signal_let(const uint64_t *mask);
 
@@ -474,7 +690,12 @@ void engine_on_exit(struct thread *thread);
 void engine_on_late(struct thread *thread);
 void engine_on_miss(struct thread *thread);
 void engine_on_call(struct thread *thread);
+void engine_on_tool(struct thread *thread);
 _Noreturn void thread_begin(struct thread *thread);
+/* With the registers that are in it: in the cache; or natively, since the engine has failed. */
+_Noreturn void thread_go(struct thread *thread);
+_Noreturn void thread_leave(struct thread *thread);
+_Noreturn void engine_entry(struct engine_boot *boot);
 _Noreturn void engine_main(struct engine_boot *boot);
 /* From the host. */
 _Noreturn void engine_attach(struct engine_boot *boot, const struct engine_start *start);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where the host lets a process go on: rdi points to struct engine_boot, rsp to the top of a stack of the engine's.
+ * Where the host lets a process go on: rdi points to struct engine_boot, rsp to the top of a stack
+ * of the engine's.
  */
 #include <asm/prctl.h>
 #include <asm/unistd.h>
@@ -14,12 +15,13 @@
 	.type	engine_entry, @function
 engine_entry:
 	xor	%ebp, %ebp
-	cmpq	$BOOT_TOOL_NATIVE, BOOT_TOOL(%rdi)
-	jne	2f
+	btq	$BOOT_TOOL_NATIVE, BOOT_TOOLS(%rdi)
+	jnc	2f
 
 /*
- * The program goes on by itself, as if nothing had been. Nothing is pushed on its stack, not even below rsp: what lies
- * there is the program's. So the last step is a jump through memory of the engine's.
+ * The program goes on by itself, as if nothing had been. Nothing is pushed on its stack, not even
+ * below rsp: what lies there is the program's. So the last step is a jump through memory of the
+ * engine's.
  */
 	mov	%rdi, %rbx
 	mov	$ARCH_SET_FS, %edi

@@ -2,8 +2,9 @@
 /*
  * Instructions that address memory through gs.
  *
- * In the cache gs is the engine's. The address is computed into a register that the instruction does not use, the program's
- * base is added to it, and a form of the instruction is run that takes its operand from there:
+ * In the cache gs is the engine's. The address is computed into a register that the instruction
+ * does not use, the program's base is added to it, and a form of the instruction is run that takes
+ * its operand from there:
  *
  *	mov	%X, %gs:spill0
  *	mov	%Y, %gs:spill1
@@ -14,13 +15,15 @@
  *	insn	(%X)
  *	mov	%gs:spill0, %X
  *
- * X and Y are among the first eight registers and are neither rsp nor rbp, so that no other prefix is needed than the
- * instruction has: a new one would turn ah into spl. There always is one: cmpxchg16b, which uses most, leaves rsi and rdi.
- * translate.c emits the sequence; here is made what depends on the instruction.
+ * X and Y are among the first eight registers and are neither rsp nor rbp, so that no other prefix
+ * is needed than the instruction has: a new one would turn ah into spl. There always is one:
+ * cmpxchg16b, which uses most, leaves rsi and rdi. translate.c emits the sequence; here is made
+ * what depends on the instruction.
  */
 #include "engine/gs.h"
 
 enum {
+	REX_R = 4,
 	REX_X = 2,
 	REX_B = 1,
 	VEX_X = 0x40, /* inverted, as all of a VEX or EVEX prefix */
@@ -98,8 +101,8 @@ static unsigned scale_bits(unsigned scale)
 	return bits;
 }
 
-static void lea_put(const ZydisDecodedInstruction *insn, const ZydisDecodedOperand *operand,
-		    unsigned to, struct gs_lea *ret)
+void operand_lea(const ZydisDecodedInstruction *insn, const ZydisDecodedOperand *operand,
+		 unsigned to, struct gs_lea *ret)
 {
 	int base = register_number(operand->mem.base), index = register_number(operand->mem.index);
 	uint8_t *at = ret->bytes;
@@ -108,12 +111,13 @@ static void lea_put(const ZydisDecodedInstruction *insn, const ZydisDecodedOpera
 			operand->mem.base == ZYDIS_REGISTER_EIP;
 	if (insn->address_width == 32)
 		*at++ = 0x67;
-	*at++ = (uint8_t)(0x48 | (index >= 8 ? REX_X : 0) | (base >= 8 ? REX_B : 0));
+	*at++ = (uint8_t)(0x48 | (to >= 8 ? REX_R : 0) | (index >= 8 ? REX_X : 0) |
+			  (base >= 8 ? REX_B : 0));
 	*at++ = 0x8d;
 	if (ret->relative) {
-		*at++ = (uint8_t)(to << 3 | SIB_DISPLACEMENT);
+		*at++ = (uint8_t)((to & 7) << 3 | SIB_DISPLACEMENT);
 	} else {
-		*at++ = (uint8_t)((base < 0 ? 0 : 2) << 6 | to << 3 | SIB_FOLLOWS);
+		*at++ = (uint8_t)((base < 0 ? 0 : 2) << 6 | (to & 7) << 3 | SIB_FOLLOWS);
 		*at++ = (uint8_t)(scale_bits(operand->mem.scale) << 6 |
 				  (index < 0 ? SIB_NONE : index & 7) << 3 |
 				  (base < 0 ? SIB_DISPLACEMENT : base & 7));
@@ -168,8 +172,9 @@ static void insn_put(const ZydisDecodedInstruction *insn, const uint8_t *code, s
 }
 
 /*
- * Those that do more with the address than to use it: pop computes it when rsp has changed, x87 keeps the offset without the base,
- * the kernel emulates sldt and its kin by looking at their bytes, and bt adds to it, which a 32-bit address does not outgrow.
+ * Those that do more with the address than to use it: pop computes it when rsp has changed, x87
+ * keeps the offset without the base, the kernel emulates sldt and its kin by looking at their
+ * bytes, and bt adds to it, which a 32-bit address does not outgrow.
  */
 static bool is_special(const ZydisDecodedInstruction *insn)
 {
@@ -194,7 +199,7 @@ bool gs_plan(const ZydisDecoder *decoder, const uint8_t *code, size_t length, st
 	used = registers_used(&insn, operands);
 	ret->x = (uint8_t)register_free(used);
 	ret->y = (uint8_t)register_free(1u << RSP | 1u << RBP | 1u << ret->x);
-	lea_put(&insn, operand, ret->x, &ret->lea);
+	operand_lea(&insn, operand, ret->x, &ret->lea);
 	insn_put(&insn, code, ret);
 	return !(used >> ret->x & 1);
 }
@@ -210,6 +215,6 @@ bool gs_target(const ZydisDecoder *decoder, const uint8_t *code, size_t length, 
 	operand = operand_find(&insn, operands);
 	if (!operand)
 		return false;
-	lea_put(&insn, operand, RDX, ret);
+	operand_lea(&insn, operand, RDX, ret);
 	return true;
 }

@@ -21,9 +21,15 @@ struct gs_plan {
 	uint8_t insn_length;
 };
 
+/* The address of an operand in memory, without the base of its segment. */
+void operand_lea(const ZydisDecodedInstruction *insn, const ZydisDecodedOperand *operand,
+		 unsigned to, struct gs_lea *ret);
 /* As in enum register_number; below 0: not a general one. */
 int register_number(ZydisRegister reg);
-/* Within guarded_call(). False: it has no plain operand in memory, or is one of those for which that is not enough. */
+/*
+ * Within guarded_call(). False: it has no plain operand in memory, or is one of those for which
+ * that is not enough.
+ */
 bool gs_plan(const ZydisDecoder *decoder, const uint8_t *code, size_t length, struct gs_plan *ret);
 /* The operand of an indirect jump or call, to rdx. */
 bool gs_target(const ZydisDecoder *decoder, const uint8_t *code, size_t length, struct gs_lea *ret);

@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Write protection of pages that code was translated from: code that can be written, but hardly ever is, needs no check.
+ * Write protection of pages that code was translated from: code that can be written, but hardly
+ * ever is, needs no check.
  *
- * A page of private memory that the program can write and execute is made read-only for as long as there are fragments of its
- * code. A write to it is a fault, which the engine recognises before the program hears of it: the page becomes writable
- * again, its fragments are closed, and the write is done once more. A page to which that happens often gets checks
- * instead (unstable.c), for good.
+ * A page of private memory that the program can write and execute is made read-only for as long as
+ * there are fragments of its code. A write to it is a fault, which the engine recognises before the
+ * program hears of it: the page becomes writable again, its fragments are closed, and the write is
+ * done once more. A page to which that happens often gets checks instead (changing_code.c), for
+ * good.
  *
  *	OPEN	-> GUARDED	code in it is about to be translated (guard_take)
  *	GUARDED	-> OPEN		a write; a system call that is given its address (guard_release)
  *	GUARDED	-> CHECKED	FAULTS_MAX writes
  *	any	-> forgotten	the program changes the mapping (guard_drop)
  *
- * The fault is a SIGSEGV, which must reach us at any time: while pages are guarded, the kernel has a handler of ours
- * for it and never has it blocked, whatever the program has asked for. What the program has asked for is kept in
- * the thread (segv_hidden), is what it sees, and decides about a SIGSEGV that is not ours.
+ * The fault is a SIGSEGV, which must reach us at any time, as must the engine's own faults
+ * (fault.c): the kernel has a handler of ours for it and never has it blocked while the thread is
+ * in the engine, whatever the program has asked for. What the program has asked for is kept in the
+ * thread (segv), is what it sees, and decides about a SIGSEGV that is not ours. One that somebody
+ * sends to a thread that has it blocked ends hiding and guarding for good: it has to wait in the
+ * kernel, where the program can ask for it.
  *
  * Invariants (the caller holds the engine's lock)
- * 1. A page that is protected has an entry. What has an entry is memory that the program believes it can write.
- * 2. No thread in the cache has SIGSEGV blocked while a page is protected (those that wait in a system call may, until they go
- *    on), nor is any outside the engine: guarding does not begin
- *    before, and pauses when one leaves. Once it has begun, masks and handler stay as they are then.
+ * 1. A page that is protected has an entry. What has an entry is memory that the program believes
+ *    it can write.
+ * 2. While a page is protected, no thread in the cache has SIGSEGV blocked, and none is outside the
+ *    engine: guarding does not begin before, and pauses when one leaves.
  */
 #include <asm/signal.h>
 #include <linux/mman.h>
@@ -55,7 +60,8 @@ static struct entry *buckets[BUCKETS];
 static struct entry *free_entries;
 static size_t entry_count, guarded_count;
 static uint64_t low = UINT64_MAX, high; /* between them lie all that were ever guarded */
-static bool on, off_for_good;
+static bool ended; /* guarding, for good */
+static bool shown; /* masks are the kernel's own, for good: see guard_unhide() */
 
 static struct entry **place_of(uint64_t page)
 {
@@ -96,37 +102,27 @@ static void entry_open(struct entry *entry)
 	cache_forget(entry->page, entry->page + PAGE);
 }
 
-/* --- Beginning and ending ------------------------------------------------------------------------------ */
+/* --- Beginning and ending ---------------------------------------------------------------- */
 
-static bool may_be_on(const struct thread *asking)
+/* Handlers of their own may leave us out. */
+static bool may_guard(const struct thread *asking)
 {
-	if (asking->segv_blocked)
+	if (ended || threads_native())
 		return false;
 	for (const struct thread *thread = thread_next(NULL); thread; thread = thread_next(thread))
-		if ((thread->segv_hidden && thread->entered) ||
-		    (thread->sighand && thread->sighand != asking->sighand))
+		if (thread->sighand && thread->sighand != asking->sighand)
 			return false;
 	return true;
 }
 
-/* A thread that is about to block the signal says so first, and then looks whether it may. */
-static bool is_on(const struct thread *asking)
+bool guard_has_any(void)
 {
-	if (off_for_good || threads_native())
-		return false;
-	if (on)
-		return true;
-	__atomic_store_n(&on, true, __ATOMIC_SEQ_CST);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	on = may_be_on(asking);
-	if (on)
-		signal_fault_take(asking);
-	return on;
+	return entry_count;
 }
 
-bool guard_is_on(void)
+bool guard_is_hiding(void)
 {
-	return on;
+	return !__atomic_load_n(&shown, __ATOMIC_ACQUIRE);
 }
 
 void guard_pause(void)
@@ -139,10 +135,16 @@ void guard_pause(void)
 void guard_end(void)
 {
 	guard_pause();
-	off_for_good = true;
+	ended = true;
 }
 
-/* --- Pages --------------------------------------------------------------------------------------------- */
+void guard_show(void)
+{
+	guard_end();
+	__atomic_store_n(&shown, true, __ATOMIC_RELEASE);
+}
+
+/* --- Pages ------------------------------------------------------------------------------- */
 
 static bool entry_guard(struct entry *entry)
 {
@@ -173,7 +175,7 @@ static uint64_t room(uint64_t pc)
 
 bool guard_ends(uint64_t pc)
 {
-	const struct entry *entry = entry_of(pc);
+	const struct entry *entry = guarded_count ? entry_of(pc) : NULL;
 
 	return entry && entry->state == GUARDED ? room(pc) < INSTRUCTION_BYTES : false;
 }
@@ -192,7 +194,7 @@ bool guard_take(const struct thread *thread, uint64_t pc)
 	struct entry *entry = entry_of(pc);
 	const struct region *region = region_of(pc);
 
-	if (!is_on(thread) || !region)
+	if (!may_guard(thread) || !region)
 		return false;
 	if (!entry && is_fit(thread, region))
 		entry = entry_make(pc & ~(uint64_t)(PAGE - 1));
@@ -201,7 +203,7 @@ bool guard_take(const struct thread *thread, uint64_t pc)
 
 bool guard_knows(uint64_t pc)
 {
-	return entry_of(pc) != NULL;
+	return entry_count && entry_of(pc);
 }
 
 bool guard_fault(uint64_t address)
@@ -214,9 +216,15 @@ bool guard_fault(uint64_t address)
 		entry->faults++;
 		entry_open(entry);
 		host_count(ENGINE_COUNT_WRITES);
+	} else if (entry) {
+		/*
+		 * Another thread has opened it already; or one that guarded it was stopped before
+		 * it could note that.
+		 */
+		sys_3(mprotect, entry->page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC);
 	}
 	engine_unlock();
-	return entry; /* somebody else may have been faster */
+	return entry;
 }
 
 void guard_drop(uint64_t start, uint64_t end)
@@ -237,7 +245,7 @@ void guard_drop(uint64_t start, uint64_t end)
 		}
 }
 
-/* --- System calls: the kernel gives no signal when it cannot write, but an error ------------------------ */
+/* --- System calls: the kernel gives no signal when it cannot write, but an error --------- */
 
 void guard_release(uint64_t start, uint64_t size)
 {
@@ -264,7 +272,10 @@ static void vector_release(uint64_t vector, uint64_t count)
 			guard_release(piece.start, piece.size);
 }
 
-/* Whatever looks like a pointer near guarded pages is taken for one, and the next argument for its size or count. */
+/*
+ * Whatever looks like a pointer near guarded pages is taken for one, and the next argument for its
+ * size or count.
+ */
 void guard_release_arguments(const struct thread *thread)
 {
 	const uint64_t *regs = thread->regs;
@@ -309,20 +320,35 @@ bool guard_release_all(void)
 	return any;
 }
 
-/* --- Masks ----------------------------------------------------------------------------------------------- */
+/* --- Masks ------------------------------------------------------------------------------- */
 
 uint64_t guard_mask_kernel(struct thread *thread, uint64_t mask)
 {
-	if (thread->native && !thread->step)
+	if (thread_is_outside(thread))
 		return mask; /* it does its own system calls */
-	__atomic_store_n(&thread->segv_hidden, (mask & SEGV_BIT) != 0, __ATOMIC_SEQ_CST);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!thread->segv_hidden && thread->segv_waits) {
-		thread->segv_waits = 0;
-		sys_3(tgkill, sys_0(getpid), sys_0(gettid), SIGSEGV);
-	}
-	thread->segv_blocked = thread->segv_hidden && !on;
-	return on ? mask & ~SEGV_BIT : mask;
+	if (!(mask & SEGV_BIT))
+		thread->segv = SEGV_OPEN;
+	else
+		thread->segv = guard_is_hiding() ? SEGV_HIDDEN : SEGV_BLOCKED;
+	return thread->segv == SEGV_HIDDEN ? mask & ~SEGV_BIT : mask;
+}
+
+/*
+ * Somebody has sent SIGSEGV to a thread that believes to have it blocked. It must wait in the
+ * kernel, where sigpending, sigtimedwait, signalfd and calls with a mask of their own find it.
+ */
+bool guard_hides(const struct thread *thread)
+{
+	return thread->segv == SEGV_HIDDEN && !thread_is_native(thread);
+}
+
+uint64_t guard_unhide(struct thread *thread, uint64_t mask)
+{
+	engine_lock();
+	guard_show();
+	engine_unlock();
+	thread->segv = SEGV_BLOCKED;
+	return mask | SEGV_BIT;
 }
 
 /* It goes on natively: the kernel has what the program wants. */
@@ -330,24 +356,13 @@ void guard_leave(struct thread *thread)
 {
 	uint64_t segv = SEGV_BIT;
 
-	if (on && thread->segv_hidden)
+	if (thread->segv != SEGV_OPEN)
 		sys_4(rt_sigprocmask, SIG_BLOCK, &segv, 0, 8);
-	thread->segv_hidden = thread->segv_blocked = 0;
+	thread->segv = SEGV_OPEN;
 	guard_pause();
-}
-
-void guard_settle(struct thread *thread)
-{
-	uint64_t segv = SEGV_BIT;
-
-	if (!on || !thread->segv_blocked)
-		return;
-	thread->segv_blocked = 0;
-	sys_4(rt_sigprocmask, SIG_UNBLOCK, &segv, 0, 8);
-	thread->mask &= ~SEGV_BIT; /* of a signal that waits */
 }
 
 uint64_t guard_mask_program(const struct thread *thread, uint64_t mask)
 {
-	return thread->segv_hidden ? mask | SEGV_BIT : mask;
+	return thread->segv != SEGV_OPEN ? mask | SEGV_BIT : mask;
 }

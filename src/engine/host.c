@@ -1,14 +1,30 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Requests to the host: wire/engine.h has the protocol. A host that is gone is noticed, and the program goes on alone. */
+/*
+ * Requests to the host: wire/engine.h has the protocol. A host that is gone is noticed, and the
+ * program goes on alone.
+ */
 #include <asm/errno.h>
 #include <asm/poll.h>
 #include <linux/futex.h>
+#include <linux/mman.h>
 #include <linux/uio.h>
 
 #include "engine/engine.h"
 #include "engine/sys.h"
+#include "wire/stream.h"
 
 enum { PATIENCE_MS = 50 };
+
+/* As the kernel has them; its headers for user space leave them to libc. */
+enum {
+	LOCAL = 1, /* AF_UNIX */
+	DATAGRAM = 2 | 02000000, /* SOCK_DGRAM | SOCK_CLOEXEC */
+	SOCKETS = 1, /* SOL_SOCKET */
+	RIGHTS = 1, /* SCM_RIGHTS */
+	RECEIVE_NOW = 0x40 | 0x40000000, /* MSG_DONTWAIT | MSG_CMSG_CLOEXEC */
+};
+
+static bool filtered; /* the program has a filter, which may not know the calls that a fork needs */
 
 static struct engine_shared *shared(void)
 {
@@ -30,18 +46,34 @@ static bool is_zombie(uint64_t pid)
 }
 
 /*
- * Who has ended has no memory, whether or not somebody has waited for it. Others have, but not at 0. The answer may be that we must not
- * look (yama does not allow a child to).
+ * Who has ended has no memory, whether or not somebody has waited for it. Others have, but not at
+ * 0. The answer may be that we must not look (yama does not allow a child to).
  */
-bool host_exists(void)
+static bool pid_exists(uint64_t pid)
 {
 	char byte;
 	struct iovec here = { &byte, 1 }, there = { NULL, 1 };
-	long result = sys_6(process_vm_readv, engine_boot.host_pid, &here, 1, &there, 1, 0);
+	long result = sys_6(process_vm_readv, pid, &here, 1, &there, 1, 0);
 
 	if (result == -ESRCH || result == -EFAULT)
 		return result == -EFAULT;
-	return sys_2(kill, engine_boot.host_pid, 0) != -ESRCH && !is_zombie(engine_boot.host_pid);
+	return sys_2(kill, pid, 0) != -ESRCH && !is_zombie(pid);
+}
+
+/* By the word of which the kernel takes care, as in another pid namespace its pid says nothing. */
+bool host_exists(void)
+{
+	uint64_t at = engine_boot.shared + stream_public_at(engine_boot.shared_size) + STREAM_HOST;
+	uint32_t word = engine_boot.shared ? __atomic_load_n((uint32_t *)at, __ATOMIC_ACQUIRE) : 0;
+
+	return word ? !(word & FUTEX_OWNER_DIED) : pid_exists(engine_boot.host_pid);
+}
+
+bool host_takes(void)
+{
+	uint64_t taker = __atomic_load_n(&engine_boot_place->taker, __ATOMIC_RELAXED);
+
+	return taker ? pid_exists(taker) : host_exists();
 }
 
 bool host_alive(void)
@@ -70,11 +102,16 @@ static struct engine_request *slot_take(void)
 
 static int answer_wait(struct engine_request *slot)
 {
+	uint32_t asked = ENGINE_SLOT_ASKED;
 	int answer;
 
 	while (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != ENGINE_SLOT_ANSWERED) {
-		if (!host_alive() || attach_is_leaving())
+		if (!host_alive() || attach_is_leaving()) {
+			/* While threads leave nobody serves: the slot can be used again. */
+			__atomic_compare_exchange_n(&slot->state, &asked, ENGINE_SLOT_FREE, false,
+						    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 			return -1;
+		}
 		engine_wait(&slot->state, ENGINE_SLOT_ASKED, FUTEX_WAIT, PATIENCE_MS);
 	}
 	answer = slot->answer;
@@ -88,15 +125,15 @@ void host_count(enum engine_count count)
 		__atomic_add_fetch(&shared()->counts[count], 1, __ATOMIC_RELAXED);
 }
 
-int host_ask(const struct engine_request *request)
+static struct engine_request *ask(const struct engine_request *request)
 {
 	struct engine_request *slot;
 
 	if (!engine_boot.shared || !host_alive() || attach_is_leaving())
-		return -1;
+		return NULL;
 	slot = slot_take();
 	if (!slot)
-		return -1;
+		return NULL;
 	slot->kind = request->kind;
 	slot->directory = request->directory;
 	slot->path = request->path;
@@ -106,5 +143,125 @@ int host_ask(const struct engine_request *request)
 	__atomic_store_n(&slot->state, ENGINE_SLOT_ASKED, __ATOMIC_RELEASE);
 	__atomic_add_fetch(&shared()->bell, 1, __ATOMIC_RELEASE);
 	sys_3(futex, &shared()->bell, FUTEX_WAKE, 1);
-	return answer_wait(slot);
+	return slot;
+}
+
+int host_ask(const struct engine_request *request)
+{
+	struct engine_request *slot = ask(request);
+
+	return slot ? answer_wait(slot) : -1;
+}
+
+/* --- Forks -------------------------------------------------------------------------------- */
+
+/* The file that the host has sent into the other end of the socket. */
+static long file_receive(int socket)
+{
+	struct {
+		uint64_t length;
+		int level, type, file, padding;
+	} control = {};
+	char byte;
+	struct iovec piece = { &byte, 1 };
+	struct {
+		uint64_t name, name_length, pieces, piece_count, control, control_length, flags;
+	} message = { .pieces = (uint64_t)&piece,
+		      .piece_count = 1,
+		      .control = (uint64_t)&control,
+		      .control_length = sizeof(control) };
+
+	if (sys_failed(sys_3(recvmsg, socket, &message, RECEIVE_NOW)) || control.level != SOCKETS ||
+	    control.type != RIGHTS)
+		return -1;
+	return control.file;
+}
+
+/* Around what is public. False: the kernel does not do it. */
+static bool memory_replace(long file)
+{
+	uint64_t at = stream_public_at(engine_boot.shared_size);
+	uint64_t behind = at + stream_public_size(engine_boot.shared_size);
+	int protection = PROT_READ | PROT_WRITE, flags = MAP_SHARED | MAP_FIXED | MAP_NORESERVE;
+	long first, second = 0;
+
+	if (sys_failed(file))
+		return false;
+	first = sys_6(mmap, engine_boot.shared, at, protection, flags, file, 0);
+	if (behind < engine_boot.shared_size)
+		second = sys_6(mmap, engine_boot.shared + behind, engine_boot.shared_size - behind,
+			       protection, flags, file, behind);
+	sys_1(close, file);
+	return !sys_failed(first) && !sys_failed(second);
+}
+
+static bool memory_get(void)
+{
+	struct engine_request request = { .kind = ENGINE_REQUEST_FORK };
+	int pair[2];
+	bool replaced;
+
+	if (filtered || sys_failed(sys_4(socketpair, LOCAL, DATAGRAM, 0, pair)))
+		return false;
+	request.directory = pair[1];
+	replaced = !host_ask(&request) && memory_replace(file_receive(pair[0]));
+	sys_1(close, pair[0]);
+	sys_1(close, pair[1]);
+	return replaced;
+}
+
+/* Memory that nobody sees. What is public stays. */
+static void memory_alone(void)
+{
+	uint64_t at = stream_public_at(engine_boot.shared_size);
+	uint64_t behind = at + stream_public_size(engine_boot.shared_size);
+
+	memory_map_at(engine_boot.shared, at);
+	if (behind < engine_boot.shared_size)
+		memory_map_at(engine_boot.shared + behind, engine_boot.shared_size - behind);
+	shared()->closed = 1;
+}
+
+void host_filtered(void)
+{
+	filtered = true;
+}
+
+bool host_is_filtered(void)
+{
+	return filtered;
+}
+
+void host_forked(void)
+{
+	if (!engine_boot.shared)
+		return;
+	if (!memory_get())
+		memory_alone();
+	memory_hide(engine_boot.shared, engine_boot.shared_size);
+}
+
+int host_ask_module(const struct region *region, const char *path)
+{
+	enum { PATH_BYTES = 4096 };
+	static struct {
+		struct stream_module head;
+		char path[PATH_BYTES];
+	} ask;
+	struct engine_request request = { .kind = ENGINE_REQUEST_MODULE, .path = (uint64_t)&ask };
+	size_t length = 0;
+
+	for (; path[length] && length < PATH_BYTES - 1; length++)
+		ask.path[length] = path[length];
+	ask.path[length] = 0;
+	ask.head = (struct stream_module){
+		.record = { sizeof(ask), STREAM_RECORD_MODULE },
+		.start = region->start,
+		.end = region->end,
+		.offset = region->offset,
+		.inode = region->inode,
+		.device_major = region->device_major,
+		.device_minor = region->device_minor,
+	};
+	return host_ask(&request);
 }

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Which of the program's flags and registers matter at a place. What is written before it is read can be used by code that
- * is put in front.
+ * Which of the program's flags and registers matter at a place. What is written before it is read
+ * can be used by code that is put in front.
  *
- * That is a promise about code which is not part of the fragment at hand and could change without it. So it is given only
- * for memory that is mapped from a file and cannot be written.
+ * That is a promise about code which is not part of the fragment at hand and could change without
+ * it. So it is given only for memory that is mapped from a file and cannot be written.
  *
- * A signal that comes in between shows such a register with a value that is not the program's. A fault must not, since its handler may
- * go on elsewhere: a register counts as written only if no memory was touched before that might not be there. What is left is the one
- * into which the instruction that faults would have loaded.
+ * A signal that comes in between shows such a register with a value that is not the program's. A
+ * fault must not, since its handler may go on elsewhere: a register counts as written only if no
+ * memory was touched before that might not be there. What is left is the one into which the
+ * instruction that faults would have loaded.
  */
 #include "engine/build.h"
 #include "engine/gs.h"
@@ -68,14 +69,14 @@ static bool decode_at(uint64_t pc, struct decoded *ret)
 	const struct region *region = region_of(pc);
 	uint64_t size = INSTRUCTION_BYTES;
 
-	if (!region || !region->readable || region_is_unstable(region) || !region->inode)
+	if (!region || !region->readable || region_is_changing(region) || !region->inode)
 		return false;
 	if (region->end - pc < size)
 		size = region->end - pc;
 	return instruction_decode_full((const uint8_t *)pc, size, &ret->insn, ret->operands);
 }
 
-/* --- Flags --------------------------------------------------------------------------------------------- */
+/* --- Flags ------------------------------------------------------------------------------- */
 
 struct flags {
 	ZydisAccessedFlagsMask written;
@@ -95,11 +96,12 @@ static void flags_follow(const ZydisDecodedInstruction *insn, struct flags *flag
 	flags->dead = !flags->read && (flags->written & status) == status;
 }
 
-/* --- Registers ----------------------------------------------------------------------------------------- */
+/* --- Registers --------------------------------------------------------------------------- */
 
 struct registers {
 	unsigned live; /* a bit for each: read, or never to be used */
-	unsigned scratch; /* written before it was read; SCRATCH_NONE: none so far */
+	unsigned dead; /* a bit for each: written before it was read */
+	unsigned scratch; /* the first of those; SCRATCH_NONE: none so far */
 };
 
 static unsigned register_bit(ZydisRegister reg)
@@ -121,7 +123,10 @@ static unsigned operand_registers(const ZydisDecodedOperand *operand)
 	}
 }
 
-/* Others may read registers that are not among their operands: in is how a guest talks to VMware, clzero has an address in rax. */
+/*
+ * Others may read registers that are not among their operands: in is how a guest talks to VMware,
+ * clzero has an address in rax.
+ */
 static bool is_plain(const ZydisDecodedInstruction *insn)
 {
 	switch (insn->meta.category) {
@@ -165,8 +170,9 @@ static bool is_memory(const ZydisDecodedOperand *operand)
 }
 
 /*
- * The number of operands, from the first on, that are a register of which nothing is left. Only for instructions of which that is
- * certain: cmov, bsf of 0 and whatever writes 8 or 16 bits may leave something.
+ * The number of operands, from the first on, that are a register of which nothing is left. Only for
+ * instructions of which that is certain: cmov, bsf of 0 and whatever writes 8 or 16 bits may leave
+ * something.
  */
 static unsigned operands_lost(const struct decoded *decoded)
 {
@@ -197,7 +203,7 @@ static void registers_follow(const struct decoded *decoded, struct registers *re
 	unsigned lost = operands_lost(decoded), written = 0;
 	bool ends = !is_plain(&decoded->insn);
 
-	if (registers->scratch != SCRATCH_NONE || is_nop(&decoded->insn))
+	if (is_nop(&decoded->insn))
 		return;
 	for (unsigned i = 0; i < decoded->insn.operand_count; i++) {
 		unsigned named = operand_registers(&decoded->operands[i]);
@@ -209,28 +215,45 @@ static void registers_follow(const struct decoded *decoded, struct registers *re
 		ends |= is_memory(&decoded->operands[i]);
 	}
 	written &= ~registers->live;
-	if (written)
+	if (written && registers->scratch == SCRATCH_NONE)
 		registers->scratch = (unsigned)__builtin_ctz(written);
+	registers->dead |= written;
 	if (ends)
 		registers->live = ~0u;
 }
 
-/* --- Both ------------------------------------------------------------------------------------------------ */
+/* --- Both -------------------------------------------------------------------------------- */
 
-void dead_at(uint64_t pc, struct dead *ret)
+/* all: goes on when it is known what flags are and that there is a register. */
+static void look(uint64_t pc, bool all, struct dead *ret)
 {
 	struct registers registers = { .live = ~(unsigned)SCRATCH_REGISTERS,
 				       .scratch = SCRATCH_NONE };
 	struct flags flags = {};
 	struct decoded decoded;
 
-	for (int i = 0; i < LOOK_AHEAD && pc && !flags.read; i++) {
-		if ((flags.dead && registers.scratch != SCRATCH_NONE) || !decode_at(pc, &decoded))
+	for (int i = 0; i < LOOK_AHEAD && pc && (all || !flags.read); i++) {
+		if (!all && flags.dead && registers.scratch != SCRATCH_NONE)
 			break;
-		flags_follow(&decoded.insn, &flags);
+		if ((registers.live == ~0u && (flags.dead || flags.read)) ||
+		    !decode_at(pc, &decoded))
+			break;
+		if (!flags.read)
+			flags_follow(&decoded.insn, &flags);
 		registers_follow(&decoded, &registers);
 		pc = next_of(pc, &decoded.insn);
 	}
 	ret->flags = flags.dead;
 	ret->scratch = flags.dead ? registers.scratch : SCRATCH_NONE;
+	ret->registers = registers.dead;
+}
+
+void dead_at(uint64_t pc, struct dead *ret)
+{
+	look(pc, false, ret);
+}
+
+void dead_all_at(uint64_t pc, struct dead *ret)
+{
+	look(pc, true, ret);
 }

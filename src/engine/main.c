@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Where the engine begins, and what it does each time the program leaves the cache. */
-#include "engine/engine.h"
+/*
+ * Where the engine begins, and what it does each time the program leaves the cache.
+ *
+ *	in	a thread that begins, or that has left the cache, with all its registers
+ *	out	the fragment in which it goes on
+ *	owner	the thread runs this itself; all that is shared is behind the engine's lock
+ */
+#include "engine/build.h"
 #include "engine/stream.h"
+#include "engine/superblocks.h"
 #include "engine/sys.h"
-#include "engine/tool.h"
 
 struct engine_boot engine_boot;
 struct engine_boot *engine_boot_place;
@@ -23,18 +29,22 @@ _Noreturn void engine_die(const char *what)
 
 static void prepare(struct thread *thread)
 {
-	if (tool())
+	if (tools_any())
 		stream_settle(
-			thread); /* what was told in the engine, or just before, may have filled a chunk */
+			/* what was told in the engine, or just before, may have filled a chunk */
+			thread);
 	native_cancel(thread);
 	step_end(thread, 0, 0);
+	thread->safe = SAFE_STATE;
 	signal_check(thread);
 	while (thread->flags & FLAG_TRAP)
 		step_program(thread);
+	tools_work_begin(thread);
 	engine_lock();
-	guard_settle(thread);
+	tools_renew();
 	cache_enter(thread, translate(thread, thread->pc));
 	engine_unlock();
+	tools_work_end(thread);
 	signal_check(thread);
 }
 
@@ -51,6 +61,7 @@ void engine_on_resume(struct thread *thread)
 
 void engine_on_late(struct thread *thread)
 {
+	thread->safe = SAFE_MIDDLE;
 	engine_lock();
 	translate_back(thread, thread->next);
 	engine_unlock();
@@ -61,7 +72,6 @@ static void on_direct(struct thread *thread, struct exit *exit)
 {
 	struct fragment *fragment;
 
-	thread->pc = exit->target;
 	fragment = translate(thread, exit->target);
 	exit_link(exit, fragment);
 	cache_enter(thread, fragment);
@@ -76,57 +86,76 @@ static void on_stale(const struct exit *exit)
 	host_count(ENGINE_COUNT_STALE);
 }
 
-/* A system call belongs to the run that it ends; but not if it has yet to be done. */
-static void on_syscall(struct thread *thread, uint32_t run, uint32_t length)
+/*
+ * A system call belongs to the segment that it ends, and has what was inserted in front of it; but
+ * not if it has yet to be done.
+ */
+static void on_syscall(struct thread *thread, uint32_t segment, uint32_t length,
+		       const struct insert *before)
 {
-	if (run)
-		tool()->run_told(thread, run);
-	if (tool() && tool()->syscall)
-		tool()->syscall(thread);
-	if (!syscall_run(thread, length) && run && tool()->run_untold)
-		tool()->run_untold(thread, run);
+	static const struct inline_values none;
+
+	if (segment)
+		tools_segment_ended(thread, segment, 0);
+	tools_work_end(thread);
+	tools_syscall(thread);
+	thread->pc += length;
+	if (syscall_run(thread, length)) {
+		tools_syscall_done(thread);
+		return;
+	}
+	if (segment)
+		tools_segment_undo(thread, segment);
+	inline_undo(thread, before->ops, before->count, INSERT_OPS_MAX, &none);
 }
 
-/* What could not be copied belongs to the run that it ends. */
-static void on_fault(struct thread *thread, uint32_t run, bool far)
+/* What could not be copied belongs to the segment that it ends. */
+static void on_fault(struct thread *thread, uint32_t segment, bool far)
 {
-	if (run)
-		tool()->run_told(thread, run);
+	if (segment)
+		tools_segment_ended(thread, segment, 0);
 	if (far)
 		native_go(thread, ENGINE_LEAVE_ROOM);
 	else
-		awkward_run(thread);
+		special_run(thread);
 }
 
 void engine_on_exit(struct thread *thread)
 {
-	struct exit *exit, left;
+	struct exit *exit = cache_exit((uint32_t)thread->exit), left;
+	struct insert before;
 
+	/* the exit is there until the thread says that it has left the cache */
+	thread->pc = exit->target - (exit->kind == EXIT_SYSCALL ? exit->length : 0);
+	thread->safe = SAFE_STATE;
+	tools_work_begin(thread);
 	engine_lock();
-	exit = cache_exit((uint32_t)thread->exit);
+	tools_renew();
 	if (exit->kind == EXIT_DIRECT) {
 		on_direct(thread, exit);
 		engine_unlock();
+		tools_work_end(thread);
 		signal_check(thread);
 		attach_check(thread);
 		return;
 	}
-	if (exit->kind == EXIT_INT80 && awkward_is_harmless((uint32_t)thread->regs[RAX])) {
-		thread->pc = exit->target;
+	if (exit->kind == EXIT_INT80 && special_is_harmless((uint32_t)thread->regs[RAX])) {
 		thread->next = (uint64_t)(exit->patch + 4);
 		engine_unlock();
 		return; /* if a signal waits, engine_resume knows */
 	}
 	left = *exit;
-	thread->pc = left.target;
+	before.count = 0;
+	if (left.kind == EXIT_SYSCALL && tools_insert())
+		insert_of_last(cache_holder((uint64_t)left.stub), &before);
 	if (left.kind == EXIT_STALE)
 		on_stale(&left);
 	thread->entered = 0; /* the exit may be gone from here on */
 	engine_unlock();
 	if (left.kind == EXIT_SYSCALL)
-		on_syscall(thread, left.run, left.length);
+		on_syscall(thread, left.segment, left.length, &before);
 	else if (left.kind != EXIT_STALE)
-		on_fault(thread, left.run, left.kind == EXIT_FAR);
+		on_fault(thread, left.segment, left.kind == EXIT_FAR);
 	go_on(thread);
 }
 
@@ -134,28 +163,34 @@ void engine_on_miss(struct thread *thread)
 {
 	struct fragment *fragment;
 
+	thread->safe = SAFE_STATE;
+	tools_work_begin(thread);
 	engine_lock();
-	if (!awkward_is_address(thread->pc)) {
+	if (!special_is_address(thread->pc)) {
 		branch_undo_at(thread, thread->exit);
 		thread->entered = 0;
 		engine_unlock();
-		awkward_run(thread);
+		special_run(thread);
 		go_on(thread);
 		return;
 	}
+	tools_renew();
 	fragment = translate(thread, thread->pc);
 	if (!fragment->closed)
 		thread_target_add(thread, fragment);
 	cache_enter(thread, fragment);
 	engine_unlock();
+	tools_work_end(thread);
 	signal_check(thread);
 	attach_check(thread);
 }
 
-/* In the middle of a fragment: only if a signal waits is its state translated back, and the fragment left. */
-void engine_on_call(struct thread *thread)
+/*
+ * In the middle of a fragment: only if a signal waits is its state translated back, and the
+ * fragment left.
+ */
+static void middle_leave(struct thread *thread)
 {
-	tool()->called(thread);
 	if (!thread->pending)
 		return;
 	engine_lock();
@@ -164,26 +199,89 @@ void engine_on_call(struct thread *thread)
 	go_on(thread);
 }
 
+/* A chunk of the ring is full. What it holds shows where superblocks pay. */
+void engine_on_call(struct thread *thread)
+{
+	uint32_t count;
+	const uint32_t *segments = stream_chunk(thread, &count);
+
+	thread->safe = SAFE_MIDDLE;
+	if (segments)
+		superblocks_learn(thread, segments, count);
+	stream_settle(thread);
+	middle_leave(thread);
+}
+
+void engine_on_tool(struct thread *thread)
+{
+	thread->safe = SAFE_MIDDLE;
+	tool_of((unsigned)(thread->called >> 32))
+		->called(thread, (uint32_t)thread->called, thread->arguments);
+	middle_leave(thread);
+}
+
 void gs_set(struct thread *thread)
 {
 	__asm__ volatile("wrgsbase %0" : : "r"(thread) : "memory");
 }
 
-/* It may leave again at once, but with a mask of its own, and not while others wait for it at the gate. */
-_Noreturn void thread_begin(struct thread *thread)
+/* The program has its signals from here on. */
+static void thread_open(struct thread *thread)
 {
-	thread->tid = (uint32_t)sys_0(gettid);
-	engine_lock();
-	signal_start(thread);
-	if (tool() && tool()->thread_start)
-		tool()->thread_start(thread);
-	engine_unlock();
-	prepare(thread);
 	attach_gate();
+	thread->starting = 0;
 	signal_unblock(guard_mask_kernel(thread, thread->start_mask));
+}
+
+_Noreturn void thread_leave(struct thread *thread)
+{
+	if (thread->starting)
+		thread_open(thread);
+	native_go(thread, ENGINE_LEAVE_FAULT); /* comes back from a vsyscall */
+	engine_on_resume(thread);
+	engine_resume(thread);
+}
+
+/*
+ * It may leave again at once, but with a mask of its own, and not while others wait for it at the
+ * gate.
+ */
+_Noreturn void thread_go(struct thread *thread)
+{
+	prepare(thread);
+	if (thread->starting)
+		thread_open(thread);
 	signal_check(thread);
 	attach_check(thread);
 	engine_resume(thread);
+}
+
+_Noreturn void thread_begin(struct thread *thread)
+{
+	bool ready;
+
+	thread->tid = (uint32_t)sys_0(gettid);
+	thread->starting = 1;
+	thread->begun = 0;
+	thread->safe = SAFE_STATE;
+	signal_faults_open();
+	engine_lock();
+	ready = signal_start(thread);
+	if (ready)
+		tools_thread_start(thread);
+	thread->begun = ready;
+	engine_unlock();
+	if (!ready)
+		thread_leave(thread);
+	thread_go(thread);
+}
+
+/* There is not even memory for a thread: the program runs as if nobody had come. */
+static _Noreturn void engine_stay_out(struct engine_boot *boot)
+{
+	host_left(ENGINE_LEAVE_FAULT, 1);
+	boot->tools |= ENGINE_TOOL_BIT(ENGINE_TOOL_NATIVE);
+	engine_entry(boot);
 }
 
 _Noreturn void engine_main(struct engine_boot *boot)
@@ -192,10 +290,15 @@ _Noreturn void engine_main(struct engine_boot *boot)
 
 	engine_boot = *boot;
 	engine_boot_place = boot;
+	fault_start();
+	memory_hide(boot->image_start, boot->image_size);
 	attach_publish();
+	tools_start();
 	if (stream_wanted())
 		stream_start();
 	thread = thread_create();
+	if (!thread)
+		engine_stay_out(boot);
 	for (size_t i = 0; i < 16; i++)
 		thread->regs[i] = boot->registers.general[i];
 	thread->pc = boot->registers.rip;
@@ -203,5 +306,8 @@ _Noreturn void engine_main(struct engine_boot *boot)
 	thread->gs = boot->registers.gs_base;
 	thread->start_mask = signal_block();
 	gs_set(thread);
+	thread->safe = SAFE_STATE;
+	thread->starting = 1;
+	signal_start(thread); /* it is alone, and from here on faults are seen */
 	thread_begin(thread);
 }

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * /proc/self/maps as the program would find it without the engine.
+ * /proc/self/maps, smaps and status as the program would find them without the engine; and
+ * /proc/self/mem, through which it may change its code.
  *
- * A program that opens its maps or smaps gets a file in memory with the same lines, less what is the engine's. The kernel joins
- * neighbouring mappings, so a line may be the program's in part: that part is left. The file is what was true when it was
- * opened, which is as much as a program can rely on that reads it in pieces.
+ * A program that opens its maps or smaps gets a file in memory with the same lines, less what is
+ * the engine's. The kernel joins neighbouring mappings, so a line may be the program's in part:
+ * that part is left. In status, handlers of faults and blocked signals are as the program believes
+ * them to be. The file is what was true when it was opened, which is as much as a program can rely
+ * on that reads it in pieces.
  *
  * Invariants
- * 1. What cannot be filtered is handed through as it is: an open that works without the engine works here.
+ * 1. What cannot be filtered is handed through as it is: an open that works without the engine
+ *    works here.
  * 2. The descriptor has the number and the flags that the program would have got.
  */
 #include <linux/fcntl.h>
@@ -20,6 +24,7 @@ enum {
 	READ_SIZE = 4096,
 	NAME_MAX = 64, /* of what is looked at: "/proc/PID/task/TID/smaps" is shorter */
 	CLOSE_ON_EXEC = 02000000,
+	SIGNALS = 64,
 };
 
 static struct filter {
@@ -28,7 +33,11 @@ static struct filter {
 	long to;
 	bool keep; /* what follows a line of addresses in smaps belongs to it */
 	bool failed;
+	const struct sighand *handlers; /* it is status; NULL: maps */
+	uint64_t tid; /* of status: the thread that it tells of */
 } filter;
+
+static bool memory_is_open; /* /proc/self/mem was opened to be written */
 
 static bool text_ends(const char *text, const char *end)
 {
@@ -84,8 +93,19 @@ static void fd_path(long fd, char ret[NAME_MAX])
 	*number_put(at, (uint64_t)fd, 10, 1) = 0;
 }
 
+enum kind { KIND_OTHER, KIND_MAPS, KIND_STATUS, KIND_MEMORY };
+
+static enum kind kind_of(const char *name)
+{
+	if (text_ends(name, "maps"))
+		return KIND_MAPS;
+	if (text_ends(name, "mem"))
+		return KIND_MEMORY;
+	return text_ends(name, "status") ? KIND_STATUS : KIND_OTHER;
+}
+
 /* What was opened, whatever it was called. */
-static bool is_own_maps(long fd)
+static enum kind own_kind(long fd)
 {
 	char name[NAME_MAX], path[NAME_MAX];
 	const char *rest;
@@ -94,13 +114,26 @@ static bool is_own_maps(long fd)
 	fd_path(fd, name);
 	length = sys_3(readlink, name, path, sizeof(path) - 1);
 	if (length <= 0 || length == sizeof(path) - 1)
-		return false;
+		return KIND_OTHER;
 	path[length] = 0;
 	rest = own_folder(path);
-	return rest && (text_ends(rest, "/maps") || text_ends(rest, "/smaps"));
+	if (rest && (text_ends(rest, "/maps") || text_ends(rest, "/smaps")))
+		return KIND_MAPS;
+	if (rest && text_ends(rest, "/mem"))
+		return KIND_MEMORY;
+	return rest && text_ends(rest, "/status") ? KIND_STATUS : KIND_OTHER;
 }
 
-/* --- Lines ----------------------------------------------------------------------------------------------- */
+static uint64_t decimal_read(const char *text)
+{
+	uint64_t value = 0;
+
+	for (; *text >= '0' && *text <= '9'; text++)
+		value = value * 10 + (uint64_t)(*text - '0');
+	return value;
+}
+
+/* --- Lines ------------------------------------------------------------------------------- */
 
 static bool hex_take(const char **at, uint64_t *ret)
 {
@@ -135,27 +168,6 @@ static void text_write(const char *text, size_t size)
 	}
 }
 
-/* The first piece of the engine's memory in the range; false: there is none. */
-static bool engine_range(uint64_t start, uint64_t end, struct engine_mapping *ret)
-{
-	const struct engine_mapping fixed[] = {
-		{ engine_boot.image_start, engine_boot.image_size },
-		{ engine_boot.shared, engine_boot.shared ? engine_boot.shared_size : 0 },
-	};
-	bool found = false;
-
-	for (size_t i = 0; i < memory_mappings.count + 2; i++) {
-		struct engine_mapping one = i < 2 ? fixed[i] : memory_mappings.items[i - 2];
-
-		if (one.start >= end || one.start + one.size <= start)
-			continue;
-		if (!found || one.start < ret->start)
-			*ret = one;
-		found = true;
-	}
-	return found;
-}
-
 static void part_write(uint64_t start, uint64_t end, const char *rest, size_t size)
 {
 	char addresses[40], *at = addresses;
@@ -182,13 +194,67 @@ static void line_filter(const char *line, size_t size)
 	}
 	filter.keep = false;
 	size -= (size_t)(at - line);
-	while (start < end && engine_range(start, end, &ours)) {
+	while (start < end && memory_first(start, end, &ours)) {
 		if (start < ours.start)
 			part_write(start, ours.start, at, size);
 		start = ours.start + ours.size;
 	}
 	if (start < end)
 		part_write(start, end, at, size);
+}
+
+static bool handles(uint64_t number)
+{
+	return filter.handlers->handlers[number - 1].handler > 1;
+}
+
+/* Faults come to the engine, whether or not the program handles them. */
+static uint64_t caught_correct(uint64_t set)
+{
+	for (uint64_t number = 1; number <= SIGNALS; number++)
+		if (signal_is_taken(number) && !handles(number))
+			set &= ~(1ull << (number - 1));
+	return set;
+}
+
+/* Of the thread that the file tells of: what it believes to block. */
+static uint64_t blocked_correct(uint64_t set)
+{
+	for (const struct thread *thread = thread_next(NULL); thread; thread = thread_next(thread))
+		if (thread->tid == filter.tid)
+			return guard_mask_program(thread, set);
+	return set;
+}
+
+static bool text_begins(const char *text, const char *begin, size_t length)
+{
+	for (size_t i = 0; i < length; i++)
+		if (text[i] != begin[i])
+			return false;
+	return true;
+}
+
+/* Sets of signals in hexadecimal digits, and the number of the thread, which stands above them. */
+static void status_filter(const char *line, size_t size)
+{
+	static const char number[] = "Pid:\t", blocked[] = "SigBlk:\t", caught[] = "SigCgt:\t";
+	enum { NAME = sizeof(caught) - 1, DIGITS = 16 };
+	const char *at = line + NAME;
+	char digits[DIGITS];
+	uint64_t set;
+
+	if (text_begins(line, number, sizeof(number) - 1))
+		filter.tid = decimal_read(line + sizeof(number) - 1);
+	if (!text_begins(line, blocked, NAME) && !text_begins(line, caught, NAME)) {
+		text_write(line, size);
+		return;
+	}
+	hex_take(&at, &set);
+	set = text_begins(line, blocked, NAME) ? blocked_correct(set) : caught_correct(set);
+	number_put(digits, set, 16, DIGITS);
+	text_write(line, NAME);
+	text_write(digits, DIGITS);
+	text_write(at, size - (size_t)(at - line));
 }
 
 static void piece_filter(size_t size)
@@ -201,12 +267,15 @@ static void piece_filter(size_t size)
 		if (filter.piece[i] != '\n')
 			continue;
 		filter.line[filter.length] = 0;
-		line_filter(filter.line, filter.length);
+		if (filter.handlers)
+			status_filter(filter.line, filter.length);
+		else
+			line_filter(filter.line, filter.length);
 		filter.length = 0;
 	}
 }
 
-/* --- Files ----------------------------------------------------------------------------------------------- */
+/* --- Files ------------------------------------------------------------------------------- */
 
 /* A file to read, with what the other one says; or an error. */
 static long file_filter(long from)
@@ -227,11 +296,12 @@ static long file_filter(long from)
 	return got;
 }
 
-static void own_maps_replace(long fd, uint64_t flags)
+static void own_replace(long fd, uint64_t flags, const struct sighand *handlers)
 {
 	long file, rewound;
 
 	engine_lock();
+	filter.handlers = handlers;
 	file = file_filter(fd);
 	engine_unlock();
 	rewound = sys_3(lseek, fd, 0, 0);
@@ -242,11 +312,28 @@ static void own_maps_replace(long fd, uint64_t flags)
 }
 
 /* The open has worked, so the name is there to be read. */
-void maps_opened(long fd, uint64_t path, uint64_t flags)
+void maps_opened(const struct thread *thread, long fd, uint64_t path, uint64_t flags)
 {
-	const char *name = (const char *)path;
+	enum kind kind = kind_of((const char *)path);
+	bool reads = (flags & O_ACCMODE) == O_RDONLY;
 
-	if (!text_ends(name, "maps") || (flags & O_ACCMODE) != O_RDONLY || !is_own_maps(fd))
+	if (kind == KIND_OTHER || reads == (kind == KIND_MEMORY) || own_kind(fd) != kind)
 		return;
-	own_maps_replace(fd, flags);
+	if (kind == KIND_MEMORY)
+		__atomic_store_n(&memory_is_open, true, __ATOMIC_RELAXED);
+	else
+		own_replace(fd, flags, kind == KIND_STATUS ? thread->sighand : NULL);
+}
+
+/*
+ * The protection of pages does not hold there, so code can change that nobody would look at again;
+ * and what was found out about code behind a branch is known to no list.
+ */
+void maps_written(long fd)
+{
+	if (!__atomic_load_n(&memory_is_open, __ATOMIC_RELAXED) || own_kind(fd) != KIND_MEMORY)
+		return;
+	engine_lock();
+	cache_forget(0, UINT64_MAX);
+	engine_unlock();
 }

@@ -1,25 +1,38 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The engine's own memory: pieces of large mappings, never given back. The caller holds the engine's lock. What grows with what
- * the program does takes its memory from an arena's notes instead (cache.c), or from a list of its own.
+ * The engine's own memory: pieces of large mappings, never given back. The caller holds the
+ * engine's lock. What grows with what the program does takes its memory from an arena's notes
+ * instead (cache.c), or from a list of its own.
  */
+#include <asm/errno.h>
 #include <linux/mman.h>
 
 #include "engine/engine.h"
 #include "engine/sys.h"
 
-enum { CHUNK = 1 << 20, ALIGNMENT = 16 };
+enum { CHUNK = 1 << 20, ALIGNMENT = 16, PAGE = 4096, ATTEMPTS = 8 };
 
 static uint8_t *chunk;
 static size_t left;
 
 struct engine_mappings memory_mappings;
+uint64_t memory_changes;
 
-/* Where one ends the next often begins. When there are too many, the rest is not known and stays after a detach. */
-void memory_note(uint64_t start, uint64_t size)
+void memory_hide(uint64_t start, uint64_t size)
+{
+	sys_3(madvise, start, size, MADV_DONTDUMP);
+}
+
+/*
+ * Where one ends the next often begins. When there are too many, the rest is not known and stays
+ * after a detach.
+ */
+static void mapping_add(uint64_t start, uint64_t size)
 {
 	struct engine_mappings *all = &memory_mappings;
 
+	memory_changes++;
+	memory_hide(start, size);
 	for (size_t i = 0; i < all->count; i++) {
 		struct engine_mapping *mapping = &all->items[i];
 
@@ -34,11 +47,18 @@ void memory_note(uint64_t start, uint64_t size)
 		all->items[all->count++] = (struct engine_mapping){ start, size };
 }
 
+void memory_note(uint64_t start, uint64_t size)
+{
+	mapping_add(start, size);
+	limits_follow();
+}
+
 /* The second part of one that is cut in two is not known any more if there is no room for it. */
 static void mapping_forget(uint64_t start, uint64_t end)
 {
 	struct engine_mappings *all = &memory_mappings;
 
+	memory_changes++;
 	for (size_t i = 0; i < all->count; i++) {
 		struct engine_mapping *mapping = &all->items[i];
 		uint64_t mapping_end = mapping->start + mapping->size;
@@ -49,22 +69,93 @@ static void mapping_forget(uint64_t start, uint64_t end)
 		if (!mapping->size)
 			*mapping = all->items[--all->count];
 		if (end < mapping_end)
-			memory_note(end, mapping_end - end);
+			mapping_add(end, mapping_end - end);
 		return;
 	}
+}
+
+bool memory_first(uint64_t start, uint64_t end, struct engine_mapping *ret)
+{
+	const struct engine_mapping fixed[] = {
+		{ engine_boot.image_start, engine_boot.image_size },
+		{ engine_boot.shared, engine_boot.shared ? engine_boot.shared_size : 0 },
+	};
+	bool found = false;
+
+	for (size_t i = 0; i < memory_mappings.count + 2; i++) {
+		struct engine_mapping one = i < 2 ? fixed[i] : memory_mappings.items[i - 2];
+
+		if (one.start >= end || one.start + one.size <= start)
+			continue;
+		if (!found || one.start < ret->start)
+			*ret = one;
+		found = true;
+	}
+	return found;
+}
+
+bool memory_is_ours(uint64_t address)
+{
+	struct engine_mapping ours;
+
+	return memory_first(address, address + 1, &ours);
+}
+
+uint64_t memory_total(void)
+{
+	uint64_t total = engine_boot.image_size;
+
+	for (size_t i = 0; i < memory_mappings.count; i++)
+		total += memory_mappings.items[i].size;
+	return total;
+}
+
+const struct thread *memory_wanted(uint64_t start, uint64_t size)
+{
+	for (const struct thread *thread = thread_next(NULL); thread; thread = thread_next(thread))
+		if (thread->wants_start < start + size && start < thread->wants_end)
+			return thread;
+	return NULL;
 }
 
 void memory_unmap(void *memory, size_t size)
 {
 	mapping_forget((uint64_t)memory, (uint64_t)memory + size);
 	sys_2(munmap, memory, size);
+	limits_follow();
 }
 
+long memory_map_raw(uint64_t hint, size_t size, int protection, int flags)
+{
+	long result;
+
+	if (fault_refuses())
+		return -ENOMEM;
+	flags |= MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	result = sys_6(mmap, hint, size, protection, flags, -1, 0);
+	if (result == -ENOMEM && limits_raise(size))
+		result = sys_6(mmap, hint, size, protection, flags, -1, 0);
+	return result;
+}
+
+static long map_hint(uint64_t hint, size_t size)
+{
+	return memory_map_raw(hint, size, PROT_READ | PROT_WRITE, 0);
+}
+
+/* Where a call of the program is under way is no place for it: one below that is asked for. */
 void *memory_map(size_t size)
 {
-	long result = sys_6(mmap, 0, size, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	long result = map_hint(0, size);
+	const struct thread *wanting;
 
+	for (int i = 0; i < ATTEMPTS && !sys_failed(result); i++) {
+		wanting = memory_wanted((uint64_t)result, size);
+		if (!wanting)
+			break;
+		sys_2(munmap, result, size);
+		result = map_hint((wanting->wants_start - size) & ~(uint64_t)(PAGE - 1), size);
+	}
 	if (sys_failed(result))
 		return NULL;
 	memory_note((uint64_t)result, size);
@@ -77,7 +168,7 @@ void memory_map_at(uint64_t address, size_t size)
 			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 
 	if (sys_failed(result))
-		engine_die("no memory");
+		fault_memory("no memory");
 }
 
 void *memory_take(size_t size)
@@ -86,9 +177,11 @@ void *memory_take(size_t size)
 
 	size = (size + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
 	if (size > left) {
-		chunk = memory_map(CHUNK);
-		if (!chunk || size > CHUNK)
-			engine_die("no memory");
+		uint8_t *next = memory_map(CHUNK);
+
+		if (!next || size > CHUNK)
+			fault_memory("no memory");
+		chunk = next;
 		left = CHUNK;
 	}
 	taken = chunk;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The way out: a thread goes on in the program's own code, as if the engine had never been there. Nothing in the program's
- * memory has to be undone, because everything there is the program's own. This is what happens to whatever cannot be
- * translated: never a wrong result, at worst a native one.
+ * The way out: a thread goes on in the program's own code, as if the engine had never been there.
+ * Nothing in the program's memory has to be undone, because everything there is the program's own.
+ * This is what happens to whatever cannot be translated: never a wrong result, at worst a native
+ * one.
  *
- * The instruction at which a thread leaves may be one that faults: a jump to where no code is, ud2, hlt. Then the signal
- * handler finds the thread still there, and takes it back into the engine (native_back).
+ * The instruction at which a thread leaves may be one that faults: a jump to where no code is, ud2,
+ * hlt. Then the signal handler finds the thread still there, and takes it back into the engine
+ * (native_back).
  */
 #include "engine/engine.h"
 #include "engine/stream.h"
@@ -38,13 +40,13 @@ static bool vsyscall_number(uint64_t pc, long *ret)
 /* The page may not be readable; its three functions are system calls. */
 static bool vsyscall_run(struct thread *thread)
 {
-	uint64_t *regs = thread->regs;
+	uint64_t *regs = thread->regs, back;
 	long number_of;
 
-	if (!vsyscall_number(thread->pc, &number_of))
+	if (!vsyscall_number(thread->pc, &number_of) || !user_read(&back, regs[RSP], sizeof(back)))
 		return false;
 	regs[RAX] = (uint64_t)sys6(number_of, (long)regs[RDI], (long)regs[RSI], 0, 0, 0, 0);
-	thread->pc = *(uint64_t *)regs[RSP];
+	thread->pc = back;
 	regs[RSP] += 8;
 	return true;
 }
@@ -61,17 +63,18 @@ static uint16_t selector_code(void)
 /* In the engine again: gs is ours. */
 void native_cancel(struct thread *thread)
 {
-	if (!thread->native)
+	if (!thread_is_native(thread))
 		return;
 	__asm__ volatile("wrgsbase %0" : : "r"(thread) : "memory");
-	thread->native = 0;
-	if (!thread->step)
-		host_left(thread->leave, -1);
+	if (thread_is_stepping(thread))
+		return; /* step_end() follows */
+	thread_become(thread, THREAD_INSIDE);
+	host_left(thread->leave, -1);
 }
 
 bool native_back(struct thread *thread, uint64_t pc, uint16_t selector, uint64_t flags)
 {
-	bool stepped = thread->step || (thread->iret[2] | flags) & FLAG_TRAP;
+	bool stepped = thread_is_stepping(thread) || (thread->iret[2] | flags) & FLAG_TRAP;
 
 	if (selector != selector_code() || (pc != thread->pc && !stepped))
 		return false;
@@ -90,7 +93,8 @@ _Noreturn void native_enter(struct thread *thread, uint64_t flags)
 	thread->iret[2] = flags;
 	thread->iret[3] = thread->regs[RSP];
 	thread->iret[4] = stack;
-	thread->native = 1;
+	if (!thread_is_stepping(thread))
+		thread_become(thread, THREAD_NATIVE);
 	thread->entered = 0;
 	native_leave(thread);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What lies where in the program's address space, as far as code is concerned. The answer comes from /proc/self/maps and is
- * kept until a system call changes the mappings.
+ * What lies where in the program's address space, as far as code is concerned. The answer comes
+ * from /proc/self/maps and is kept until a system call changes the mappings.
  *
  * The caller holds the engine's lock.
  */
@@ -18,6 +18,8 @@ enum {
 static struct region regions[REGIONS_MAX], before[REGIONS_MAX];
 static size_t region_count, before_count;
 static bool fresh;
+static const struct region *last; /* that was asked for; NULL: look again */
+static uint64_t last_mappings; /* memory_changes at that time */
 
 /* A line of the file, piece by piece. */
 struct reader {
@@ -75,8 +77,8 @@ static void region_take(const struct region *region, const char *path)
 	if (!region->executable || region_count == REGIONS_MAX)
 		return;
 	regions[region_count++] = *region;
-	if (tool() && tool()->module && !is_known(region))
-		tool()->module(region, path);
+	if (tools_any() && !is_known(region))
+		tools_module(region, path);
 }
 
 /* "rwxp" */
@@ -157,6 +159,7 @@ static void regions_read(void)
 	for (before_count = 0; before_count < region_count; before_count++)
 		before[before_count] = regions[before_count];
 	region_count = 0;
+	last = NULL;
 	reader.length = 0;
 	fresh = true;
 	if (sys_failed(file))
@@ -177,13 +180,10 @@ bool regions_change(uint64_t start, uint64_t end, bool executable)
 	return touched;
 }
 
-const struct region *region_of(uint64_t pc)
+static const struct region *region_find(uint64_t pc)
 {
-	size_t low = 0, high;
+	size_t low = 0, high = region_count;
 
-	if (!fresh)
-		regions_read();
-	high = region_count;
 	while (low < high) {
 		size_t middle = (low + high) / 2;
 
@@ -197,9 +197,45 @@ const struct region *region_of(uint64_t pc)
 	return NULL;
 }
 
+/* The answer is the same for all of a region that holds nothing of ours. */
+static const struct region *last_set(const struct region *region)
+{
+	struct engine_mapping ours;
+
+	last = region && !memory_first(region->start, region->end, &ours) ? region : NULL;
+	last_mappings = memory_changes;
+	return region;
+}
+
+/*
+ * What the engine has mapped is not there for the program. Bytes behind a branch that is never
+ * taken may well look like a jump into the code cache, which must be neither translated nor
+ * guarded.
+ */
+const struct region *region_of(uint64_t pc)
+{
+	if (last && fresh && last_mappings == memory_changes && pc >= last->start && pc < last->end)
+		return last;
+	if (memory_is_ours(pc))
+		return NULL;
+	if (!fresh)
+		regions_read();
+	return last_set(region_find(pc));
+}
+
 static bool can_change(const struct region *region)
 {
-	return region_is_unstable(region) || guard_knows(region->start);
+	return region_is_changing(region) || guard_knows(region->start);
+}
+
+static void bytes_read(uint64_t pc, uint8_t *ret, size_t size)
+{
+	size_t i = 0;
+
+	for (; i + 8 <= size; i += 8)
+		*(uint64_t *)(ret + i) = *(const volatile uint64_t *)(pc + i);
+	for (; i < size; i++)
+		ret[i] = ((const volatile uint8_t *)pc)[i];
 }
 
 /* Neighbouring mappings hold one piece of code, unless one can change and the other cannot. */
@@ -218,7 +254,7 @@ size_t code_read(uint64_t pc, uint8_t *ret, size_t size)
 	}
 	if (end - pc < size)
 		size = end - pc;
-	for (size_t i = 0; i < size; i++)
-		ret[i] = ((const volatile uint8_t *)pc)[i];
+	fault_point(ENGINE_FAIL_LOAD);
+	bytes_read(pc, ret, size);
 	return size;
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What compilers and Zydis expect to find in a C library. Exported, because the host resolves the imports of libZydis here
- * (inject/image.c).
+ * What compilers and Zydis expect to find in a C library. Exported, because the host resolves the
+ * imports of libZydis here (inject/image.c).
  *
- * The string instructions are used for two reasons: they are as fast as anything on a processor of the last ten years, and
- * a compiler that recognises the loop of a memcpy would otherwise replace it by a call of memcpy.
+ * The string instructions are used for two reasons: they are as fast as anything on a processor of
+ * the last ten years, and a compiler that recognises the loop of a memcpy would otherwise replace
+ * it by a call of memcpy.
  */
 #include <stddef.h>
 
@@ -58,7 +59,7 @@ void __stack_chk_fail(void)
 
 #define BOOT_CHECK(offset, field)                                                                  \
 	_Static_assert(offsetof(struct engine_boot, field) == (offset), #field)
-BOOT_CHECK(BOOT_TOOL, tool);
+BOOT_CHECK(BOOT_TOOLS, tools);
 BOOT_CHECK(BOOT_RAX, registers.general[0]);
 BOOT_CHECK(BOOT_RSP, registers.general[4]);
 BOOT_CHECK(BOOT_R15, registers.general[15]);

@@ -1,46 +1,45 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Signals of the program.
+ * Signals of the program: how they are delivered. signal_actions.c has what the program has asked
+ * for.
  *
- * The kernel calls one handler of ours for every signal that the program handles, on a stack of ours, with everything
- * blocked. It finds out what the program's registers are at that moment and makes the frame that the kernel would have
- * made, where it would have made it; then it returns into the engine, which goes on with the program's handler. The
- * masks that the kernel holds are always the program's own, so that sigwait, signalfd and the rest stay true.
+ * The kernel calls one handler of ours for every signal that the program handles, on a stack of
+ * ours, with everything blocked. It finds out what the program's registers are at that moment and
+ * makes the frame that the kernel would have made, where it would have made it; then it returns
+ * into the engine, which goes on with the program's handler. The masks that the kernel holds are
+ * always the program's own, so that sigwait, signalfd and the rest stay true.
  *
- *	in the cache			the fragment is translated back to the program's state (translate_back)
- *	in the program's system call	the call is over or is to be restarted: both are states of the program
+ *	in the cache			the fragment is translated back to the program's
+ *					state (translate_back)
+ *	in the program's system call	the call is over or is to be restarted: both are
+ *					states of the program
  *	on the way into the cache	registers are still in the thread
- *	anywhere else in the engine	the signal waits, everything stays blocked, and signal_check() queues it once
- *					more where the registers are in the thread
+ *	anywhere else in the engine	the signal waits, everything stays blocked, and
+ *					signal_check() queues it once more where the
+ *					registers are in the thread
  *
  * Invariants
  * 1. While a signal waits, all are blocked: there is never more than one.
- * 2. The kernel's frame brings the program's vector registers; the engine itself does not touch them.
+ * 2. The kernel's frame brings the program's vector registers; the engine itself does not touch
+ *    them.
  */
 #include <asm/sigcontext.h>
 #include <asm/siginfo.h>
 #include <asm/signal.h>
 #include <asm/ucontext.h>
-#include <linux/signal.h>
 
-#include "engine/engine.h"
+#include "engine/signal_parts.h"
 #include "engine/sys.h"
 
 enum {
-	SIGNAL_STACK = 64 * 1024,
 	RED_ZONE = 128,
-	SIGNALS = 64,
-	EINVAL_ = 22,
-	EPERM_ = 1,
-	ENOMEM_ = 12,
-	EFAULT_ = 14,
 	XSTATE_HEADER = 512, /* of an xsave area: which parts are not in their initial state */
 	MXCSR_OFFSET = 24,
 	MXCSR_DEFAULT = 0x1f80,
 	FLAGS_CLEARED = 0x10500, /* direction, trap, resume */
 };
 
-#define ALL (~0ull)
+#define EINTR_ 4ul
 
 /* As the kernel lays it out. */
 struct frame {
@@ -49,310 +48,7 @@ struct frame {
 	siginfo_t info;
 };
 
-struct kernel_action {
-	uint64_t handler;
-	uint64_t flags;
-	uint64_t restorer;
-	uint64_t mask;
-};
-
-struct kernel_stack {
-	uint64_t start;
-	uint32_t flags;
-	uint32_t reserved;
-	uint64_t size;
-};
-
-uint64_t signal_block(void)
-{
-	uint64_t all = ALL, before = 0;
-
-	sys_4(rt_sigprocmask, SIG_SETMASK, &all, &before, 8);
-	return before;
-}
-
-void signal_unblock(uint64_t mask)
-{
-	sys_4(rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
-}
-
-/* Of a program that has just begun: what it ignores comes from whoever executed it. */
-static struct sighand *handlers_inherit(void)
-{
-	struct sighand *sighand = memory_take(sizeof(*sighand));
-	struct kernel_action action = {};
-
-	for (uint64_t i = 0; i < SIGNALS; i++)
-		if (!sys_4(rt_sigaction, i + 1, 0, &action, 8))
-			sighand->handlers[i].handler = action.handler;
-	return sighand;
-}
-
-void signal_start(struct thread *thread)
-{
-	struct kernel_stack stack;
-
-	if (!thread->sighand)
-		thread->sighand = handlers_inherit();
-	if (!thread->signal_stack)
-		thread->signal_stack = (uint64_t)memory_map(SIGNAL_STACK);
-	stack = (struct kernel_stack){ .start = thread->signal_stack, .size = SIGNAL_STACK };
-	sys_2(sigaltstack, &stack, 0);
-}
-
-static bool is_handled(uint64_t handler)
-{
-	return handler > 1; /* neither SIG_DFL nor SIG_IGN */
-}
-
-static void handlers_clear(struct sighand *sighand)
-{
-	for (size_t i = 0; i < SIGNALS; i++)
-		if (is_handled(sighand->handlers[i].handler))
-			sighand->handlers[i] = (struct handler){};
-}
-
-void signal_handlers_copy(struct thread *thread, const struct sighand *from, bool clear)
-{
-	if (!thread->handlers)
-		thread->handlers = memory_take(sizeof(*thread->handlers));
-	*thread->handlers = *from;
-	thread->sighand = thread->handlers;
-	if (clear)
-		handlers_clear(thread->handlers);
-}
-
-void signal_handlers_clear(struct thread *thread)
-{
-	handlers_clear(thread->sighand);
-}
-
-/* Another thread may be changing it. */
-static struct handler handler_get(const struct sighand *sighand, uint64_t number)
-{
-	struct handler handler;
-	uint32_t version;
-
-	do {
-		version = __atomic_load_n(&sighand->version, __ATOMIC_ACQUIRE);
-		handler = sighand->handlers[number - 1];
-		__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	} while (version & 1 || version != __atomic_load_n(&sighand->version, __ATOMIC_RELAXED));
-	return handler;
-}
-
-/* The caller holds the engine's lock and has all signals blocked. */
-static void handler_set(struct sighand *sighand, uint64_t number, const struct handler *handler)
-{
-	__atomic_add_fetch(&sighand->version, 1, __ATOMIC_ACQ_REL);
-	__atomic_thread_fence(__ATOMIC_RELEASE);
-	sighand->handlers[number - 1] = *handler;
-	__atomic_add_fetch(&sighand->version, 1, __ATOMIC_RELEASE);
-}
-
-/* --- What the program asks for ------------------------------------------------------------------------ */
-
-static long action_install(uint64_t number, const struct handler *wanted)
-{
-	struct kernel_action action = {
-		.handler = wanted->handler,
-		.flags = wanted->flags,
-		.restorer = wanted->restorer,
-		.mask = wanted->mask,
-	};
-
-	if (is_handled(wanted->handler) || (number == SIGSEGV && guard_is_on())) {
-		action.handler = (uint64_t)signal_entry;
-		action.flags = (wanted->flags & (SA_RESTART | SA_NOCLDSTOP | SA_NOCLDWAIT)) |
-			       SA_SIGINFO | SA_ONSTACK | SA_RESTORER;
-		action.restorer = (uint64_t)signal_restorer;
-		action.mask = ALL;
-	}
-	return sys_4(rt_sigaction, number, &action, 0, 8);
-}
-
-void signal_take_traps(void)
-{
-	static const struct handler ours = { .handler = (uint64_t)-1 };
-
-	action_install(SIGTRAP, &ours);
-}
-
-void signal_give_traps(struct thread *thread)
-{
-	struct handler wanted = handler_get(thread->sighand, SIGTRAP);
-
-	action_install(SIGTRAP, &wanted);
-}
-
-/* A handler is known here before the kernel can call it, and as long as it can. */
-static long handler_change(struct sighand *sighand, uint64_t number, const struct handler *next,
-			   struct handler *ret_before)
-{
-	struct handler before;
-	uint64_t mask = signal_block();
-	long result;
-
-	engine_lock();
-	before = sighand->handlers[number - 1];
-	if (is_handled(next->handler))
-		handler_set(sighand, number, next);
-	result = action_install(number, next);
-	handler_set(sighand, number, result ? &before : next);
-	engine_unlock();
-	signal_unblock(mask);
-	*ret_before = before;
-	return result;
-}
-
-long signal_action(struct thread *thread)
-{
-	uint64_t number = thread->regs[RDI], wanted = thread->regs[RSI], old = thread->regs[RDX];
-	struct kernel_action given;
-	struct handler before;
-	long result = 0;
-
-	if (thread->regs[R10] != 8)
-		return -EINVAL_;
-	if (wanted && !user_read(&given, wanted, sizeof(given)))
-		return -EFAULT_;
-	if (number < 1 || number > SIGNALS)
-		return -EINVAL_;
-	before = handler_get(thread->sighand, number);
-	if (wanted) {
-		struct handler next = { given.handler, given.flags, given.restorer, given.mask };
-
-		result = handler_change(thread->sighand, number, &next, &before);
-	}
-	given = (struct kernel_action){ before.handler, before.flags, before.restorer,
-					before.mask };
-	if (!result && old && !user_write(old, &given, sizeof(given)))
-		return -EFAULT_;
-	return result;
-}
-
-void signal_fault_take(const struct thread *thread)
-{
-	struct handler handler = handler_get(thread->sighand, SIGSEGV);
-
-	action_install(SIGSEGV, &handler);
-}
-
-static uint64_t mask_after(uint64_t how, uint64_t before, uint64_t set)
-{
-	switch (how) {
-	case SIG_BLOCK:
-		return before | set;
-	case SIG_UNBLOCK:
-		return before & ~set;
-	default:
-		return set;
-	}
-}
-
-/* The kernel has done it, and something is guarded meanwhile or may be later. A signal may wait since. */
-static void mask_note(struct thread *thread)
-{
-	uint64_t mask = signal_block();
-
-	if (thread->pending)
-		thread->mask = guard_mask_kernel(thread, thread->mask);
-	else
-		signal_unblock(guard_mask_kernel(thread, mask));
-}
-
-/* SIGSEGV stays with us if it has to. */
-static long mask_change(struct thread *thread, uint64_t how, const uint64_t *set,
-			uint64_t *ret_before)
-{
-	uint64_t kernel = signal_block();
-
-	if (thread->pending)
-		return PROGRAM_RESTART; /* everything is to be blocked until it was delivered */
-	*ret_before = guard_mask_program(thread, kernel);
-	if (set)
-		kernel = guard_mask_kernel(thread, mask_after(how, *ret_before, *set));
-	signal_unblock(kernel);
-	return 0;
-}
-
-long signal_mask(struct thread *thread)
-{
-	uint64_t how = thread->regs[RDI], set = thread->regs[RSI], old = thread->regs[RDX];
-	uint64_t given = 0, before;
-	long result;
-
-	if (thread->regs[R10] != 8 || !guard_is_on()) {
-		result = program_syscall(thread);
-		if (!result && set)
-			mask_note(thread);
-		return result;
-	}
-	if (set && !user_read(&given, set, sizeof(given)))
-		return -EFAULT_;
-	if (set && how > SIG_SETMASK)
-		return -EINVAL_;
-	result = mask_change(thread, how, set ? &given : NULL, &before);
-	if (!result && old && !user_write(old, &before, sizeof(before)))
-		return -EFAULT_;
-	return result;
-}
-
-/* As the kernel sees it: a stack that disarms itself is never in use. */
-static bool is_on_alternate(const struct thread *thread)
-{
-	const struct alternate *alternate = &thread->alternate;
-
-	return alternate->size && !(alternate->flags & SS_AUTODISARM) &&
-	       thread->regs[RSP] > alternate->start &&
-	       thread->regs[RSP] - alternate->start <= alternate->size;
-}
-
-static uint32_t alternate_flags(const struct thread *thread)
-{
-	if (!thread->alternate.size)
-		return SS_DISABLE;
-	return thread->alternate.flags | (is_on_alternate(thread) ? SS_ONSTACK : 0);
-}
-
-static long alternate_set(struct thread *thread, const struct kernel_stack *wanted)
-{
-	uint32_t mode = wanted->flags & ~(uint32_t)SS_AUTODISARM;
-
-	if (is_on_alternate(thread))
-		return -EPERM_;
-	if (mode != 0 && mode != SS_ONSTACK && mode != SS_DISABLE)
-		return -EINVAL_;
-	if (mode != SS_DISABLE && wanted->size < MINSIGSTKSZ)
-		return -ENOMEM_;
-	thread->alternate = (struct alternate){ .flags = wanted->flags & SS_AUTODISARM };
-	if (mode != SS_DISABLE) {
-		thread->alternate.start = wanted->start;
-		thread->alternate.size = wanted->size;
-	}
-	return 0;
-}
-
-long signal_alternate(struct thread *thread)
-{
-	uint64_t wanted = thread->regs[RDI], old = thread->regs[RSI];
-	struct kernel_stack given, before = {
-		.start = thread->alternate.start,
-		.size = thread->alternate.size,
-		.flags = alternate_flags(thread),
-	};
-	long result = 0;
-
-	if (wanted && !user_read(&given, wanted, sizeof(given)))
-		return -EFAULT_;
-	if (wanted)
-		result = alternate_set(thread, &given);
-	if (!result && old && !user_write(old, &before, sizeof(before)))
-		return -EFAULT_;
-	return result;
-}
-
-/* --- Registers and contexts ---------------------------------------------------------------------------- */
+/* --- Registers and contexts -------------------------------------------------------------- */
 
 static void registers_take(struct thread *thread, const struct sigcontext *from)
 {
@@ -391,7 +87,7 @@ static void registers_give(const struct thread *thread, struct sigcontext *to)
 	to->eflags = thread->flags;
 }
 
-/* --- Delivery -------------------------------------------------------------------------------------------- */
+/* --- Delivery ---------------------------------------------------------------------------- */
 
 static uint64_t vector_size(const struct ucontext *context)
 {
@@ -410,7 +106,7 @@ static void copy_bytes(void *to, const void *from, size_t size)
 
 static uint64_t frame_place(const struct thread *thread, const struct handler *handler)
 {
-	if (handler->flags & SA_ONSTACK && thread->alternate.size && !is_on_alternate(thread))
+	if (handler->flags & SA_ONSTACK && thread->alternate.size && !alternate_is_in_use(thread))
 		return thread->alternate.start + thread->alternate.size;
 	return thread->regs[RSP] - RED_ZONE;
 }
@@ -418,7 +114,7 @@ static uint64_t frame_place(const struct thread *thread, const struct handler *h
 /* The last x87 instruction is the program's. */
 static void vectors_correct(struct thread *thread, struct _fpstate *vectors)
 {
-	if (thread->native || !vectors->rip)
+	if (thread_is_native(thread) || !vectors->rip)
 		return;
 	engine_lock();
 	vectors->rip = translate_address(thread, vectors->rip);
@@ -446,7 +142,8 @@ static struct frame *frame_make(struct thread *thread, const struct handler *han
 	frame->context.uc_stack.ss_sp = (void *)thread->alternate.start;
 	frame->context.uc_stack.ss_size = thread->alternate.size;
 	frame->context.uc_stack.ss_flags = (int)alternate_flags(thread);
-	if (thread->native) /* the kernel itself will return from it, and keep what it finds */
+	if (thread_is_native(
+		    thread)) /* the kernel itself will return from it, and keep what it finds */
 		frame->context.uc_stack = context->uc_stack;
 	registers_give(thread, &frame->context.uc_mcontext);
 	frame->context.uc_mcontext.fpstate = (struct _fpstate *)vectors;
@@ -499,8 +196,25 @@ static void end_by(int number, struct ucontext *context)
 	copy_bytes(&context->uc_sigmask, &mask, sizeof(mask));
 }
 
+/* The same, but what has faulted does so once more: a core dump then tells what and where. */
+static void fault_again(int number, struct ucontext *context)
+{
+	struct kernel_action action = {};
+	uint64_t mask;
+
+	sys_4(rt_sigaction, number, &action, 0, 8);
+	copy_bytes(&mask, &context->uc_sigmask, sizeof(mask));
+	mask &= ~(1ull << (number - 1));
+	copy_bytes(&context->uc_sigmask, &mask, sizeof(mask));
+}
+
 static void deliver(struct thread *thread, int number, siginfo_t *info, struct ucontext *context,
 		    uint64_t mask);
+
+static bool is_engine(uint64_t rip)
+{
+	return rip - engine_boot.image_start < engine_boot.image_size;
+}
 
 /* There is no room for a frame. The kernel says so with SIGSEGV, if that can be said. */
 static void frame_fails(struct thread *thread, int number, struct ucontext *context, uint64_t mask)
@@ -508,7 +222,8 @@ static void frame_fails(struct thread *thread, int number, struct ucontext *cont
 	siginfo_t info = { .si_signo = SIGSEGV, .si_code = SI_KERNEL };
 	struct handler handler = handler_get(thread->sighand, SIGSEGV);
 
-	if (number != SIGSEGV && is_handled(handler.handler) && !(mask & 1ull << (SIGSEGV - 1)))
+	if (number != SIGSEGV && handler_is_called(handler.handler) &&
+	    !(mask & 1ull << (SIGSEGV - 1)))
 		deliver(thread, SIGSEGV, &info, context, mask);
 	else
 		end_by(SIGSEGV, context);
@@ -520,11 +235,13 @@ static void deliver_unhandled(struct thread *thread, int number, const siginfo_t
 {
 	struct handler handler = handler_get(thread->sighand, (uint64_t)number);
 
-	if (number == SIGSEGV && guard_is_on()) { /* it comes to us only */
+	if (signal_is_taken((uint64_t)number)) { /* it comes to us only */
 		if (handler.handler && info->si_code <= 0)
 			context_resume(thread, context, mask);
+		else if (info->si_code > 0 && !is_engine(context->uc_mcontext.rip))
+			fault_again(number, context);
 		else
-			end_by(SIGSEGV, context);
+			end_by(number, context);
 		return;
 	}
 	if (info->si_code <= 0)
@@ -542,7 +259,10 @@ static void handler_reset(struct sighand *sighand, uint64_t number)
 	engine_unlock();
 }
 
-/* Registers are in the thread; mask: the program's. Afterwards the thread is about to run the handler. */
+/*
+ * Registers are in the thread; mask: the program's. Afterwards the thread is about to run the
+ * handler.
+ */
 static void deliver(struct thread *thread, int number, siginfo_t *info, struct ucontext *context,
 		    uint64_t mask)
 {
@@ -550,7 +270,7 @@ static void deliver(struct thread *thread, int number, siginfo_t *info, struct u
 	uint64_t during = guard_mask_program(thread, mask) | handler.mask;
 	struct frame *frame;
 
-	if (!is_handled(handler.handler)) {
+	if (!handler_is_called(handler.handler)) {
 		deliver_unhandled(thread, number, info, context, mask);
 		return;
 	}
@@ -580,7 +300,7 @@ static void deliver(struct thread *thread, int number, siginfo_t *info, struct u
 static void hold(struct thread *thread, int number, const siginfo_t *info, struct ucontext *context,
 		 uint64_t mask)
 {
-	uint64_t all = ALL;
+	uint64_t all = ALL & ~SIGNAL_FAULTS;
 
 	thread->pending = (uint64_t)number;
 	thread->mask = mask;
@@ -593,12 +313,10 @@ static bool is_between(uint64_t rip, const void *begin, const void *end)
 	return rip >= (uint64_t)begin && rip < (uint64_t)end;
 }
 
-static bool is_engine(uint64_t rip)
-{
-	return rip - engine_boot.image_start < engine_boot.image_size;
-}
-
-/* The program's registers, of a thread that was interrupted in the cache or on its edge. False: it was elsewhere. */
+/*
+ * The program's registers, of a thread that was interrupted in the cache or on its edge. False: it
+ * was elsewhere.
+ */
 static bool registers_find(struct thread *thread, const struct sigcontext *context)
 {
 	uint64_t target = thread->pc;
@@ -610,7 +328,7 @@ static bool registers_find(struct thread *thread, const struct sigcontext *conte
 		thread->regs[RCX] = thread->spill[0];
 		thread->regs[RDX] = thread->spill[1];
 		engine_lock();
-		if (!awkward_is_address(target))
+		if (!special_is_address(target))
 			branch_undo_at(thread, thread->exit);
 		engine_unlock();
 		return true;
@@ -627,27 +345,118 @@ static bool registers_find(struct thread *thread, const struct sigcontext *conte
 	return found;
 }
 
-/* A SIGSEGV that is not for the program, or not yet. True: it is done with. */
-static bool fault_take(struct thread *thread, const siginfo_t *info, struct ucontext *context,
-		       uint64_t mask)
+/*
+ * The same signal once more, to the process if it was sent to that. Only its first thread may say
+ * that another process has sent it; for others it is the thread's then.
+ */
+static void signal_send_again(int number, const siginfo_t *info)
 {
-	if (!guard_is_on())
-		return false;
-	if (info->si_code == SEGV_ACCERR && guard_fault((uint64_t)info->si_addr)) {
+	long pid = sys_0(getpid);
+
+	if (info->si_code == SI_TKILL)
+		signal_send(number, info);
+	else if (!sys_failed(sys_3(rt_sigqueueinfo, pid, number, info)))
+		return;
+	else if (info->si_code == SI_USER && info->si_pid == pid)
+		sys_2(kill, pid, number);
+	else
+		signal_send(number, info);
+}
+
+/* The thread holds no lock there, and goes on whatever happens to masks. */
+static bool is_free(uint64_t rip)
+{
+	return !is_engine(rip) || is_between(rip, engine_miss, engine_miss_end) ||
+	       is_between(rip, engine_resume_begin, engine_resume_end) ||
+	       is_between(rip, program_syscall_begin, program_syscall_done) ||
+	       rip == (uint64_t)program_syscall_done;
+}
+
+/*
+ * A SIGSEGV was sent that the program has blocked and the kernel has not. From here on the kernel
+ * has it blocked too, and keeps it; a call of the program that it has ended is done again.
+ */
+static void blocked_take(struct thread *thread, const siginfo_t *info, struct ucontext *context,
+			 uint64_t mask)
+{
+	struct sigcontext *at = &context->uc_mcontext;
+	bool delivering = thread->state == THREAD_DELIVERING;
+
+	if (!delivering && !is_free(at->rip)) {
+		hold(thread, SIGSEGV, info, context, mask);
+		return;
+	}
+	mask = guard_unhide(thread, delivering ? thread->mask : mask);
+	signal_send_again(SIGSEGV, info);
+	copy_bytes(&context->uc_sigmask, &mask, sizeof(mask));
+	if (delivering) {
+		thread_become(thread, THREAD_INSIDE);
+		context_resume(thread, context, mask);
+	} else if (at->rip == (uint64_t)program_syscall_done && at->rax == -EINTR_) {
+		at->rax = PROGRAM_RESTART;
+	}
+}
+
+/* A SIGSEGV that is not for the program, or not yet. True: it is done with. */
+static bool segv_take(struct thread *thread, const siginfo_t *info, struct ucontext *context,
+		      uint64_t mask)
+{
+	if (info->si_code == SEGV_ACCERR && guard_has_any() &&
+	    guard_fault((uint64_t)info->si_addr)) {
 		if (registers_find(thread, &context->uc_mcontext))
 			context_resume(thread, context, mask);
 		return true;
 	}
-	if (!thread->segv_hidden || thread->native)
+	if (!guard_hides(thread))
 		return false;
+	if (info->si_code > 0 && !is_free(context->uc_mcontext.rip))
+		engine_die("a fault in the engine itself");
 	if (info->si_code > 0)
 		end_by(SIGSEGV, context); /* as the kernel does if it cannot be delivered */
 	else
-		thread->segv_waits = 1;
+		blocked_take(thread, info, context, mask);
 	return true;
 }
 
-/* In the handler of the signal that was sent for it: the kernel sets everything at once when it returns. */
+/* A fault of the engine itself. True: it goes on as fault.c says. */
+static bool own_take(struct thread *thread, int number, const siginfo_t *info,
+		     struct ucontext *context)
+{
+	struct sigcontext *at = &context->uc_mcontext;
+
+	if (info->si_code <= 0 || !signal_is_taken((uint64_t)number) || is_free(at->rip) ||
+	    thread_is_native(thread) ||
+	    !fault_take(thread, number, at->rip, (uint64_t)info->si_addr))
+		return false;
+	at->rip = (uint64_t)fault_unwind;
+	return true;
+}
+
+/* From signal_close() to signal_open(). */
+static bool is_closed(const struct thread *thread, uint64_t rip)
+{
+	return thread->closed || is_between(rip, signal_close_done, signal_close_end) ||
+	       rip == (uint64_t)signal_open_insn;
+}
+
+/* A second one while a signal waits, or what may not be interrupted: it waits in the kernel. */
+static bool waits(const struct thread *thread, int number, const siginfo_t *info,
+		  struct ucontext *context, uint64_t mask)
+{
+	if (info->si_code > 0 || thread->state == THREAD_DELIVERING)
+		return false;
+	if (!thread->pending && !thread->starting && !is_closed(thread, context->uc_mcontext.rip))
+		return false;
+	mask |= 1ull << (number - 1);
+	copy_bytes(&context->uc_sigmask, &mask, sizeof(mask));
+	signal_send_again(number, info);
+	return true;
+}
+
+/*
+ * In the handler of the signal that was sent for it: the kernel sets everything at once when it
+ * returns.
+ */
 static void hand_back(struct thread *thread, uint64_t number, struct ucontext *context)
 {
 	const struct handler *own = &thread->sighand->handlers[number - 1];
@@ -655,8 +464,7 @@ static void hand_back(struct thread *thread, uint64_t number, struct ucontext *c
 
 	action_install(number, own);
 	signal_handlers_give(thread->sighand);
-	thread->handed_back = 0;
-	thread->native = 1;
+	thread_become(thread, THREAD_NATIVE);
 	registers_give(thread, &context->uc_mcontext);
 	context->uc_stack.ss_sp = (void *)thread->alternate.start;
 	context->uc_stack.ss_size = thread->alternate.size;
@@ -672,8 +480,8 @@ static uint64_t signal_unused(const struct sighand *sighand)
 	uint64_t pending = ALL, number = SIGNALS;
 
 	sys_2(rt_sigpending, &pending, 8);
-	while (number > 1 &&
-	       (pending >> (number - 1) & 1 || is_handled(sighand->handlers[number - 1].handler)))
+	while (number > 1 && (pending >> (number - 1) & 1 ||
+			      handler_is_called(sighand->handlers[number - 1].handler)))
 		number--;
 	return number;
 }
@@ -694,7 +502,7 @@ void signal_hand_back(struct thread *thread, enum engine_leave reason)
 	engine_unlock();
 	host_left(reason, 1);
 	thread->leave = reason;
-	thread->handed_back = 1;
+	thread_become(thread, THREAD_HANDING_BACK);
 	sys_4(rt_sigaction, number, &action, 0, 8);
 	sys_3(tgkill, sys_0(getpid), sys_0(gettid), number);
 	but = ALL & ~(1ull << (number - 1));
@@ -703,8 +511,8 @@ void signal_hand_back(struct thread *thread, enum engine_leave reason)
 }
 
 /*
- * A thread that we have never seen: one that had left made it. The kernel's frame is the one it would have got without us,
- * so the program's handler is called on it as it is.
+ * A thread that we have never seen: one that had left made it. The kernel's frame is the one it
+ * would have got without us, so the program's handler is called on it as it is.
  */
 static void pass_on(int number, siginfo_t *info, struct ucontext *context)
 {
@@ -712,15 +520,16 @@ static void pass_on(int number, siginfo_t *info, struct ucontext *context)
 	struct handler handler;
 	uint64_t mask;
 
-	if (number == SIGSEGV && info->si_code == SEGV_ACCERR && guard_is_on() &&
+	if (number == SIGSEGV && info->si_code == SEGV_ACCERR && guard_has_any() &&
 	    guard_fault((uint64_t)info->si_addr))
 		return;
-	if (!sighand) { /* the last thread is being given back: once more, to whom handles it then */
+	/* the last thread is being given back: once more, to whom handles it then */
+	if (!sighand) {
 		sys_4(rt_tgsigqueueinfo, sys_0(getpid), sys_0(gettid), number, info);
 		return;
 	}
 	handler = handler_get(sighand, (uint64_t)number);
-	if (!is_handled(handler.handler)) {
+	if (!handler_is_called(handler.handler)) {
 		if (!handler.handler)
 			end_by(number, context);
 		return;
@@ -746,15 +555,17 @@ void signal_arrive(int number, void *info_given, void *context_given)
 		return;
 	}
 	copy_bytes(&mask, &context->uc_sigmask, sizeof(mask));
-	if (thread->handed_back) {
+	if (thread->state == THREAD_HANDING_BACK) {
 		hand_back(thread, (uint64_t)number, context);
 		return;
 	}
-	if (number == SIGSEGV && fault_take(thread, info, context, mask))
+	if (waits(thread, number, info, context, mask) || own_take(thread, number, info, context))
 		return;
-	if (thread->step)
+	if (number == SIGSEGV && segv_take(thread, info, context, mask))
+		return;
+	if (thread_is_stepping(thread))
 		mask = thread->step_mask;
-	if (thread->native && !is_engine(rip) &&
+	if (thread_is_native(thread) && !is_engine(rip) &&
 	    native_back(thread, rip, context->uc_mcontext.cs, context->uc_mcontext.eflags)) {
 		registers_take(thread, &context->uc_mcontext);
 		if (step_end(thread, number, info->si_code))
@@ -763,19 +574,19 @@ void signal_arrive(int number, void *info_given, void *context_given)
 			deliver(thread, number, info, context, mask);
 		return;
 	}
-	if (thread->native && !is_engine(rip)) {
+	if (thread_is_native(thread) && !is_engine(rip)) {
 		registers_take(thread, &context->uc_mcontext);
 		deliver(thread, number, info, context, mask);
 		registers_give(thread, &context->uc_mcontext); /* straight to the handler */
 		return;
 	}
-	if (thread->delivering) {
-		thread->delivering = 0;
+	if (thread->state == THREAD_DELIVERING) {
+		thread_become(thread, THREAD_INSIDE);
 		deliver(thread, number, info, context, thread->mask);
 		return;
 	}
 	if (is_between(rip, engine_resume_begin, engine_resume_end)) {
-		if (thread->native) {
+		if (thread_is_native(thread)) {
 			native_cancel(thread);
 			step_end(thread, 0, 0);
 		} else {
@@ -812,11 +623,11 @@ void signal_check(struct thread *thread)
 	if (!number)
 		return;
 	thread->pending = 0;
-	thread->delivering = 1;
+	thread_become(thread, THREAD_DELIVERING);
 	signal_send((int)number, thread->pending_info);
 	but = ALL & ~(1ull << (number - 1));
 	signal_let(&but); /* comes back only if the signal is not handled any more */
-	thread->delivering = 0;
+	thread_become(thread, THREAD_INSIDE);
 	signal_unblock(thread->mask);
 }
 
@@ -860,58 +671,4 @@ _Noreturn void signal_return(struct thread *thread)
 		copy_bytes(&context.uc_sigmask, &all, sizeof(all));
 	}
 	signal_return_raw(&context);
-}
-
-/* --- Coming into a process that runs, and leaving it ---------------------------------------------------- */
-
-struct sighand *signal_handlers_take(void)
-{
-	struct sighand *sighand = memory_take(sizeof(*sighand));
-
-	for (uint64_t number = 1; number <= SIGNALS; number++) {
-		struct handler *handler = &sighand->handlers[number - 1];
-		struct kernel_action action;
-
-		if (sys_4(rt_sigaction, number, 0, &action, 8))
-			continue;
-		*handler = (struct handler){ action.handler, action.flags, action.restorer,
-					     action.mask };
-		if (is_handled(handler->handler))
-			action_install(number, handler);
-	}
-	return sighand;
-}
-
-void signal_handlers_give(const struct sighand *sighand)
-{
-	for (uint64_t number = 1; number <= SIGNALS; number++) {
-		const struct handler *handler = &sighand->handlers[number - 1];
-		struct kernel_action action = { handler->handler, handler->flags, handler->restorer,
-						handler->mask };
-
-		if (is_handled(handler->handler) || (number == SIGSEGV && guard_is_on()))
-			sys_4(rt_sigaction, number, &action, 0, 8);
-	}
-}
-
-void signal_alternate_take(struct thread *thread)
-{
-	struct kernel_stack stack;
-
-	if (sys_2(sigaltstack, 0, &stack) || stack.flags & SS_DISABLE)
-		return;
-	thread->alternate.start = stack.start;
-	thread->alternate.size = stack.size;
-	thread->alternate.flags = stack.flags & SS_AUTODISARM;
-}
-
-void signal_alternate_give(const struct thread *thread)
-{
-	struct kernel_stack stack = {
-		.start = thread->alternate.start,
-		.size = thread->alternate.size,
-		.flags = thread->alternate.size ? thread->alternate.flags : SS_DISABLE,
-	};
-
-	sys_2(sigaltstack, &stack, 0);
 }

@@ -2,35 +2,46 @@
 /*
  * What the engine records, where the host can read it. wire/stream.h has the layout and the rules.
  *
- * The first page of a thread's slot is mapped a second time, into the thread's own memory: so inline code finds its ring
- * through gs, and the host always sees how far it is, even if the process dies by SIGKILL. Counters lie there too.
+ *	in	segments of new fragments, and what threads append
+ *	out	the catalog of the process and the rings of its threads, in shared memory
+ *	owner	the process; a slot is its thread's from when it is taken until it has ended
+ *
+ * The first page of a thread's slot is mapped a second time, into the thread's own memory: so
+ * inline code finds its ring through gs, and the host always sees how far it is, even if the
+ * process dies by SIGKILL. Counters lie there too.
  *
  * Invariants
- * 1. A run is in the log before it is in a ring.
- * 2. A thread that has no slot, or whose host is gone, has a ring all the same. What goes there is counted as lost.
+ * 1. A segment is in the catalog before it is in a ring.
+ * 2. A thread that has no slot, or whose host is gone, has a ring all the same. What goes there is
+ *    counted as lost.
  * 3. In inline code, next never is at the end of a chunk.
  */
 #include "engine/stream.h"
 
 #include <linux/futex.h>
 #include <linux/mman.h>
+#include <linux/uio.h>
 
 #include "engine/sys.h"
+#include "engine/tool.h"
+#include "engine/tools/marks.h"
 
 enum {
 	NO_SLOT = 0xffffffff,
 	PAGE = 4096,
 	PATIENCE_MS = 50,
+	SLOT_WAIT_MS = 5,
+	SLOT_WAITS = 200,
 	PARTIALS = 1 << 12, /* remembered */
 };
 
-static struct stream_slot *log_slot;
-static uint32_t log_number = NO_SLOT;
-static uint32_t run_next = 1;
+static struct stream_slot *catalog_slot;
+static uint32_t catalog_number = NO_SLOT;
+static uint32_t segment_next = 1;
 
-/* Partial runs that are likely to come again. */
+/* Partial segments that are likely to come again. */
 static struct partial {
-	uint32_t first, piece, length, run;
+	uint32_t first, block, length, segment;
 } partials[PARTIALS];
 
 bool stream_wanted(void)
@@ -43,15 +54,20 @@ static struct stream_area *area(void)
 	return (struct stream_area *)(engine_boot.shared + STREAM_AREA);
 }
 
+/* Known from the size: in a child that records nothing there is no area. */
+static uint64_t slot_bytes(void)
+{
+	return (engine_boot.shared_size - STREAM_SLOTS) / STREAM_SLOT_COUNT;
+}
+
 static struct stream_slot *slot_at(uint32_t number)
 {
-	return (struct stream_slot *)(engine_boot.shared + STREAM_SLOTS +
-				      number * area()->slot_bytes);
+	return (struct stream_slot *)(engine_boot.shared + STREAM_SLOTS + number * slot_bytes());
 }
 
 static uint64_t counts_size(void)
 {
-	return stream_wanted() ? area()->slot_bytes - STREAM_COUNTS_OFFSET : 0;
+	return stream_wanted() ? slot_bytes() - STREAM_COUNTS_OFFSET : 0;
 }
 
 size_t stream_thread_bytes(void)
@@ -69,6 +85,11 @@ uint8_t *stream_counts(struct thread *thread)
 	return (uint8_t *)thread + THREAD_COUNTS;
 }
 
+const struct stream_gates *stream_gates(struct thread *thread)
+{
+	return (const struct stream_gates *)((uint8_t *)thread + THREAD_GATES);
+}
+
 /* urgent: the host should not even nap. */
 static void bell_ring(bool urgent)
 {
@@ -80,9 +101,9 @@ static void bell_ring(bool urgent)
 		sys_3(futex, &area()->bell, FUTEX_WAKE, 1);
 }
 
-/* --- Slots ----------------------------------------------------------------------------------------------- */
+/* --- Slots ------------------------------------------------------------------------------- */
 
-static uint32_t slot_take(void)
+static uint32_t slot_find(void)
 {
 	uint32_t count = area()->slot_count;
 	uint32_t hint = __atomic_load_n(&area()->hint, __ATOMIC_RELAXED);
@@ -96,6 +117,27 @@ static uint32_t slot_take(void)
 		__atomic_store_n(&area()->hint, (number + 1) % count, __ATOMIC_RELAXED);
 		return number;
 	}
+	return NO_SLOT;
+}
+
+/*
+ * Where processes come and go faster than the host can store them, they wait for it. Where as many
+ * are alive as there are slots, the first one waits, and the others are told by it.
+ */
+static uint32_t slot_take(void)
+{
+	uint32_t number = slot_find();
+
+	for (unsigned i = 0; i < SLOT_WAITS && number == NO_SLOT; i++) {
+		if (__atomic_load_n(&area()->crowded, __ATOMIC_RELAXED) || !host_alive())
+			break;
+		bell_ring(true);
+		engine_wait(&area()->crowded, 0, FUTEX_WAIT, SLOT_WAIT_MS);
+		number = slot_find();
+	}
+	if (number != NO_SLOT)
+		return number;
+	__atomic_store_n(&area()->crowded, 1, __ATOMIC_RELAXED);
 	__atomic_add_fetch(&area()->refused, 1, __ATOMIC_RELAXED);
 	return NO_SLOT;
 }
@@ -112,7 +154,20 @@ static uint32_t ring_choose(void)
 	return STREAM_RING;
 }
 
-static void slot_fill(struct stream_slot *slot, enum stream_kind kind, uint32_t log)
+/* The inode that the kernel names its links by, as in pid:[4026531836]; 0: there is no /proc. */
+static uint32_t pid_space(void)
+{
+	char link[32];
+	long size = sys_3(readlink, "/proc/self/ns/pid", link, sizeof(link));
+	uint32_t inode = 0;
+
+	for (long i = 0; i < size; i++)
+		if (link[i] >= '0' && link[i] <= '9')
+			inode = inode * 10 + (uint32_t)(link[i] - '0');
+	return inode;
+}
+
+static void slot_fill(struct stream_slot *slot, enum stream_kind kind, uint32_t catalog)
 {
 	slot->start = (uint64_t)slot + STREAM_RING_OFFSET;
 	slot->next = slot->start;
@@ -122,7 +177,8 @@ static void slot_fill(struct stream_slot *slot, enum stream_kind kind, uint32_t 
 	slot->ring = kind == STREAM_THREAD ? ring_choose() : STREAM_RING;
 	slot->pid = (uint32_t)sys_0(getpid);
 	slot->tid = (uint32_t)sys_0(gettid);
-	slot->log = log;
+	slot->catalog = catalog;
+	slot->pid_space = kind == STREAM_CATALOG ? pid_space() : 0;
 	__atomic_store_n(&slot->state, STREAM_LIVE, __ATOMIC_RELEASE);
 	bell_ring(false);
 }
@@ -137,7 +193,7 @@ static void map_again(const void *from, size_t size, void *to)
 		engine_die("cannot map the memory to record in");
 }
 
-/* Nobody will read it. */
+/* A thread that has no slot records into memory of its own, which nobody reads. */
 static void slot_map_private(struct thread *thread)
 {
 	struct stream_slot *slot = thread_slot(thread);
@@ -147,13 +203,14 @@ static void slot_map_private(struct thread *thread)
 	slot->start = (slot->start + STREAM_CHUNK - 1) & ~(uint64_t)(STREAM_CHUNK - 1);
 	slot->next = slot->start;
 	slot->ring = STREAM_RING;
+	memory_map_at((uint64_t)stream_gates(thread), PAGE);
 	if (counts_size())
 		memory_map_at((uint64_t)stream_counts(thread), counts_size());
 }
 
 void stream_thread_start(struct thread *thread)
 {
-	uint32_t number = log_number == NO_SLOT ? NO_SLOT : slot_take();
+	uint32_t number = catalog_number == NO_SLOT ? NO_SLOT : slot_take();
 	struct stream_slot *slot;
 
 	if (number == NO_SLOT) {
@@ -162,23 +219,42 @@ void stream_thread_start(struct thread *thread)
 	}
 	slot = slot_at(number);
 	map_again(slot, PAGE, thread_slot(thread));
+	map_again((const void *)(engine_boot.shared + STREAM_GATES), PAGE,
+		  (void *)stream_gates(thread));
 	if (counts_size())
 		map_again((uint8_t *)slot + STREAM_COUNTS_OFFSET, counts_size(),
 			  stream_counts(thread));
-	slot_fill(slot, STREAM_THREAD, log_number);
+	slot_fill(slot, STREAM_THREAD, catalog_number);
+}
+
+/* What went where nobody reads begins anew; the host is told how much it was. */
+static void unrecorded_count(struct stream_slot *slot)
+{
+	uint64_t bytes = slot->next - slot->start;
+
+	slot->next = slot->start;
+	__atomic_add_fetch(&area()->unrecorded, bytes / sizeof(uint32_t), __ATOMIC_RELAXED);
 }
 
 void stream_thread_end(struct thread *thread)
 {
 	struct stream_slot *slot = thread_slot(thread);
 
-	if (slot->kind != STREAM_THREAD)
+	if (slot->kind != STREAM_THREAD) {
+		unrecorded_count(slot);
 		return;
+	}
 	__atomic_store_n(&slot->state, STREAM_ENDED, __ATOMIC_RELEASE);
 	bell_ring(false);
 }
 
-/* --- Rings ----------------------------------------------------------------------------------------------- */
+void stream_process_end(struct thread *thread)
+{
+	if (stream_wanted() && thread_slot(thread)->kind != STREAM_THREAD)
+		unrecorded_count(thread_slot(thread));
+}
+
+/* --- Rings ------------------------------------------------------------------------------- */
 
 static bool has_room(const struct stream_slot *slot)
 {
@@ -192,26 +268,15 @@ static bool is_half_full(const struct stream_slot *slot)
 	       slot->ring / 2;
 }
 
-/* This thread is about to leave its CPU to one of the host's. */
-static void reserve_wake(void)
-{
-	if (__atomic_load_n(&area()->reserves, __ATOMIC_SEQ_CST))
-		sys_3(futex, &area()->held, FUTEX_WAKE, 1);
-}
-
 /* False: the host is gone, and nobody reads any more. */
 static bool room_wait(struct stream_slot *slot)
 {
 	while (!has_room(slot)) {
 		uint32_t wake = __atomic_load_n(&slot->wake, __ATOMIC_SEQ_CST);
-		bool begins = !__atomic_exchange_n(&slot->waiting, 1, __ATOMIC_SEQ_CST);
 
-		if (begins)
-			__atomic_add_fetch(&area()->held, 1, __ATOMIC_SEQ_CST);
+		__atomic_store_n(&slot->waiting, 1, __ATOMIC_SEQ_CST);
 		if (has_room(slot))
 			break;
-		if (begins)
-			reserve_wake();
 		if (!host_alive())
 			return false;
 		engine_wait(&slot->wake, wake, FUTEX_WAIT, PATIENCE_MS);
@@ -254,7 +319,7 @@ void stream_settle(struct thread *thread)
 	if (!is_full(slot))
 		return;
 	if (slot->kind != STREAM_THREAD) {
-		slot->next = slot->start;
+		unrecorded_count(slot);
 		return;
 	}
 	bell_ring(is_half_full(slot));
@@ -263,27 +328,27 @@ void stream_settle(struct thread *thread)
 	chunk_pass(slot, chunk_after(slot));
 }
 
-void stream_append(struct thread *thread, uint32_t run)
+void stream_append(struct thread *thread, uint32_t segment)
 {
 	struct stream_slot *slot = thread_slot(thread);
 
-	*(uint32_t *)slot->next = run;
+	*(uint32_t *)slot->next = segment;
 	__atomic_store_n(&slot->next, slot->next + 4, __ATOMIC_RELEASE);
 }
 
-void stream_unappend(struct thread *thread, uint32_t run)
+void stream_unappend(struct thread *thread, uint32_t segment)
 {
 	struct stream_slot *slot = thread_slot(thread);
 
 	__atomic_store_n(&slot->next, slot->next - 4, __ATOMIC_RELEASE);
 }
 
-/* --- The log --------------------------------------------------------------------------------------------- */
+/* --- The catalog ------------------------------------------------------------------------- */
 
 /* Up to the end of the chunk, then in the next; both show at once. */
-static void log_write(const void *record, size_t size)
+static void catalog_write(const void *record, size_t size)
 {
-	struct stream_slot *slot = log_slot;
+	struct stream_slot *slot = catalog_slot;
 	uint64_t at, end, first;
 
 	if (!slot)
@@ -305,7 +370,20 @@ static void log_write(const void *record, size_t size)
 	chunk_pass(slot, chunk_after(slot) + size - first);
 }
 
-static void log_open(uint32_t parent, uint32_t inherited)
+/* By a number that no catalog of another process has. */
+static uint32_t catalog_place(uint32_t number)
+{
+	const struct engine_shared *shared = (const struct engine_shared *)engine_boot.shared;
+
+	return shared->serial * STREAM_SLOT_COUNT + number;
+}
+
+uint32_t stream_catalog(void)
+{
+	return catalog_number == NO_SLOT ? NO_SLOT : catalog_place(catalog_number);
+}
+
+static void catalog_open(uint32_t parent, uint32_t inherited)
 {
 	struct stream_process process = {
 		.record = { sizeof(process), STREAM_RECORD_PROCESS },
@@ -313,97 +391,122 @@ static void log_open(uint32_t parent, uint32_t inherited)
 	};
 	uint32_t number = slot_take();
 
-	log_number = number;
-	log_slot = number == NO_SLOT ? NULL : slot_at(number);
-	if (!log_slot)
+	catalog_number = number;
+	catalog_slot = number == NO_SLOT ? NULL : slot_at(number);
+	if (!catalog_slot)
 		return;
-	slot_fill(log_slot, STREAM_LOG, number);
-	process.pid = log_slot->pid;
-	process.parent = parent == NO_SLOT ? number : parent;
-	log_write(&process, sizeof(process));
+	slot_fill(catalog_slot, STREAM_CATALOG, number);
+	process.pid = catalog_slot->pid;
+	process.parent = parent == NO_SLOT ? catalog_place(number) : parent;
+	catalog_write(&process, sizeof(process));
+}
+
+uint32_t stream_catalog_number(void)
+{
+	return catalog_number;
 }
 
 void stream_start(void)
 {
-	log_open(NO_SLOT, 1);
+	catalog_open(NO_SLOT, 1);
 }
 
-void stream_fork(struct thread *thread)
+void stream_forget(struct thread *thread)
 {
-	log_open(log_number, run_next);
+	memory_map_at((uint64_t)thread_slot(thread), PAGE);
+	if (counts_size())
+		memory_map_at((uint64_t)stream_counts(thread), counts_size());
+}
+
+void stream_fork(struct thread *thread, uint32_t parent)
+{
+	catalog_open(parent, segment_next);
+	counters_tell_again();
 	stream_thread_start(thread);
 }
 
-uint32_t stream_runs_next(void)
+uint32_t stream_segments_next(void)
 {
-	return run_next + PIECES_MAX < STREAM_RUNS_MAX ? run_next : 0;
+	return segment_next + BLOCKS_MAX < STREAM_SEGMENTS_MAX ? segment_next : 0;
+}
+
+/*
+ * A thread was stopped while it told of segments: the numbers that it may have given are not used
+ * again.
+ */
+void stream_skip(void)
+{
+	if (stream_segments_next())
+		segment_next += BLOCKS_MAX;
 }
 
 /* Code that is in no file cannot be read later. */
-static void code_define(const struct piece *piece)
+static void code_define(const struct block *block)
 {
 	struct {
 		struct stream_code head;
-		uint8_t bytes[STREAM_BLOCK_MAX * 15 + 8];
-	} code = { .head = { .pc = piece->pc, .length = piece->length } };
-	const struct region *region = region_of(piece->pc);
+		uint8_t bytes[STREAM_BLOCK_INSTRUCTIONS_MAX * 15 + 8];
+	} code = { .head = { .pc = block->pc, .length = block->length } };
+	const struct region *region = region_of(block->pc);
 
-	if (!region || region->inode || !piece->length)
+	if (!region || region->inode || !block->length)
 		return;
-	for (uint32_t i = 0; i < piece->length; i++)
-		code.bytes[i] = ((const volatile uint8_t *)piece->pc)[i];
-	code.head.record.size = (uint32_t)((sizeof(code.head) + piece->length + 7) & ~7ull);
+	for (uint32_t i = 0; i < block->length; i++)
+		code.bytes[i] = ((const volatile uint8_t *)block->pc)[i];
+	code.head.record.size = (uint32_t)((sizeof(code.head) + block->length + 7) & ~7ull);
 	code.head.record.type = STREAM_RECORD_CODE;
-	log_write(&code, code.head.record.size);
+	catalog_write(&code, code.head.record.size);
 }
 
-void stream_runs_define(const struct fragment *fragment)
+void stream_segments_define(const struct fragment *fragment)
 {
 	struct {
-		struct stream_runs head;
-		struct stream_piece pieces[PIECES_MAX];
-	} runs = { .head = { .first = fragment->first_run } };
-	uint32_t count = fragment->piece_count;
+		struct stream_segments head;
+		struct stream_block blocks[BLOCKS_MAX];
+	} segments = { .head = { .first = fragment->first_segment } };
+	uint32_t count = fragment->block_count;
 
-	if (!fragment->pieces[count - 1].instructions)
+	if (!fragment->blocks[count - 1].instructions)
 		count--; /* it stands for an instruction that cannot be executed */
 	if (!count)
 		return;
 	for (uint32_t i = 0; i < count; i++) {
-		const struct piece *piece = &fragment->pieces[i];
+		const struct block *block = &fragment->blocks[i];
 
-		code_define(piece);
-		runs.pieces[i] =
-			(struct stream_piece){ piece->pc, piece->length, piece->instructions };
+		code_define(block);
+		segments.blocks[i] =
+			(struct stream_block){ block->pc, block->length, block->instructions };
 	}
-	runs.head.count = count;
-	runs.head.record.type = STREAM_RECORD_RUNS;
-	runs.head.record.size = (uint32_t)(sizeof(runs.head) + count * sizeof(runs.pieces[0]));
-	log_write(&runs, runs.head.record.size);
-	run_next += count;
+	segments.head.count = count;
+	segments.head.record.type = STREAM_RECORD_SEGMENTS;
+	segments.head.record.size =
+		(uint32_t)(sizeof(segments.head) + count * sizeof(segments.blocks[0]));
+	catalog_write(&segments, segments.head.record.size);
+	segment_next += count;
 }
 
-uint32_t stream_partial(const struct fragment *fragment, unsigned piece,
-			const struct stream_piece *last)
+uint32_t stream_partial(const struct fragment *fragment, unsigned block,
+			const struct stream_block *last)
 {
-	uint32_t first = fragment->first_run;
-	struct partial *known = &partials[(first * 31 + piece * 7 + last->length) % PARTIALS];
+	uint32_t first = fragment->first_segment;
+	struct partial *known = &partials[(first * 31 + block * 7 + last->length) % PARTIALS];
 	struct stream_partial record = {
 		.record = { sizeof(record), STREAM_RECORD_PARTIAL },
 		.first = first,
-		.pieces = piece,
+		.blocks = block,
 		.last = *last,
 	};
 
-	if (known->run && known->first == first && known->piece == piece &&
+	if (known->segment && known->first == first && known->block == block &&
 	    known->length == last->length)
-		return known->run;
-	if (!stream_runs_next())
+		return known->segment;
+	if (!stream_segments_next())
 		return 0;
-	record.run = run_next++;
-	log_write(&record, sizeof(record));
-	*known = (struct partial){ first, piece, last->length, record.run };
-	return record.run;
+	record.segment = segment_next++;
+	catalog_write(&record, sizeof(record));
+	tools_partial(record.segment, first + block, &record);
+	*known = (struct partial){ first, block, last->length, record.segment };
+	return record.segment;
 }
 
 void stream_module(const struct region *region, const char *path)
@@ -426,7 +529,7 @@ void stream_module(const struct region *region, const char *path)
 	}
 	module.head.record.type = STREAM_RECORD_MODULE;
 	module.head.record.size = (uint32_t)((sizeof(module.head) + length + 8) & ~7ull);
-	log_write(&module, module.head.record.size);
+	catalog_write(&module, module.head.record.size);
 }
 
 void stream_native(const struct thread *thread)
@@ -437,5 +540,73 @@ void stream_native(const struct thread *thread)
 		.tid = thread->tid,
 	};
 
-	log_write(&record, sizeof(record));
+	catalog_write(&record, sizeof(record));
+}
+
+void stream_counter(uint32_t tool, uint32_t index, uint64_t pc, const char *name)
+{
+	enum { NAME_MAX_ = 64 };
+	struct {
+		struct stream_counter head;
+		char name[NAME_MAX_];
+	} counter = { .head = { .tool = tool, .index = index, .pc = pc } };
+	size_t length = 0;
+
+	while (name[length] && length < NAME_MAX_ - 1) {
+		counter.name[length] = name[length];
+		length++;
+	}
+	counter.head.record.type = STREAM_RECORD_COUNTER;
+	counter.head.record.size = (uint32_t)((sizeof(counter.head) + length + 8) & ~7ull);
+	catalog_write(&counter, counter.head.record.size);
+}
+
+void stream_marked(uint32_t segment, const struct stream_mark *marks, uint32_t count)
+{
+	struct {
+		struct stream_marked head;
+		struct stream_mark marks[STREAM_MARKED_MAX];
+	} marked = { .head = { .segment = segment, .count = count } };
+
+	for (uint32_t i = 0; i < count; i++)
+		marked.marks[i] = marks[i];
+	marked.head.record.type = STREAM_RECORD_MARKED;
+	marked.head.record.size =
+		(uint32_t)((sizeof(marked.head) + count * sizeof(*marks) + 7) & ~7ull);
+	catalog_write(&marked, marked.head.record.size);
+}
+
+/* Up to where nothing is mapped. */
+static uint32_t stack_copy(uint64_t from, void *to, uint32_t size)
+{
+	struct iovec here = { to, size }, there = { (void *)from, size };
+	long copied = sys_6(process_vm_readv, sys_0(getpid), &here, 1, &there, 1, 0);
+
+	return copied > 0 ? (uint32_t)copied : 0;
+}
+
+void stream_event(const struct thread *thread, const struct mark_event *from)
+{
+	static struct {
+		struct stream_event head;
+		uint8_t stack[STREAM_STACK_MAX];
+	} event;
+	enum { CLOCK_MONOTONIC_ = 1 };
+	uint64_t now[2] = {}; /* struct timespec: seconds, nanoseconds */
+
+	sys_2(clock_gettime, CLOCK_MONOTONIC_, now);
+	event.head = (struct stream_event){
+		.time = now[0] * 1000000000 + now[1],
+		.pc = from->pc,
+		.mark = from->mark,
+		.access = from->access,
+		.tid = (uint32_t)sys_0(gettid),
+		.ticks = from->ticks,
+	};
+	for (size_t i = 0; i < 16; i++)
+		event.head.registers[i] = thread->regs[i];
+	event.head.stack_size = stack_copy(thread->regs[RSP], event.stack, STREAM_STACK_MAX) & ~7u;
+	event.head.record.type = STREAM_RECORD_EVENT;
+	event.head.record.size = (uint32_t)(sizeof(event.head) + event.head.stack_size);
+	catalog_write(&event, event.head.record.size);
 }

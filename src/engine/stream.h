@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The engine's side of wire/stream.h: slots, rings and the log of the process. */
+/* The engine's side of wire/stream.h: slots, rings and the catalog of the process. */
 #pragma once
 
 #include "engine/engine.h"
@@ -11,29 +11,54 @@
 bool stream_wanted(void);
 /* Memory that a thread takes, with what it records. */
 size_t stream_thread_bytes(void);
-/* The log of a program that begins. */
+/* The slot of the process's catalog; not a slot: it has none. */
+uint32_t stream_catalog_number(void);
+/* The catalog of a program that begins. */
 void stream_start(void);
 /* In the child, after a fork: what it records goes elsewhere than what its parent does. */
-void stream_fork(struct thread *thread);
+void stream_fork(struct thread *thread, uint32_t parent);
+/* The catalog of this process, by a number that no other has. */
+uint32_t stream_catalog(void);
+/* A thread that a fork has left behind: what it shares with the host is the parent's. */
+void stream_forget(struct thread *thread);
 void stream_thread_start(struct thread *thread);
 void stream_thread_end(struct thread *thread);
+/* All threads end, and what they have recorded stays: only what has no slot is counted now. */
+void stream_process_end(struct thread *thread);
 
-/* The number of the first run of a new fragment; 0: there are none left. */
-uint32_t stream_runs_next(void);
-/* The fragment is finished: what its runs are. */
-void stream_runs_define(const struct fragment *fragment);
-/* A run of the pieces before that one and of some bytes of it. */
-uint32_t stream_partial(const struct fragment *fragment, unsigned piece,
-			const struct stream_piece *last);
+/* The number of the first segment of a new fragment; 0: there are none left. */
+uint32_t stream_segments_next(void);
+/* After a fault of the engine itself. */
+void stream_skip(void);
+/* The fragment is finished: what its segments are. */
+void stream_segments_define(const struct fragment *fragment);
+/* A segment of the blocks before that one and of some bytes of it. */
+uint32_t stream_partial(const struct fragment *fragment, unsigned block,
+			const struct stream_block *last);
 void stream_module(const struct region *region, const char *path);
 void stream_native(const struct thread *thread);
+void stream_counter(uint32_t tool, uint32_t index, uint64_t pc, const char *name);
+enum { STREAM_MARKED_MAX = 256 };
+/* At most STREAM_MARKED_MAX. */
+void stream_marked(uint32_t segment, const struct stream_mark *marks, uint32_t count);
 
-/* --- The thread's own; no lock --- */
+/* Of the program's registers and stack as they are. */
+struct mark_event;
+void stream_event(const struct thread *thread, const struct mark_event *from);
+
+/* Of all counters, to a new catalog; counters.c. */
+void counters_tell_again(void);
+
+/* --- The thread's own; no lock ----------------------------------------------------------- */
 uint8_t *stream_counts(struct thread *thread);
-/* Appends by hand. stream_settle() must follow before the next append: the engine does so on its way to the cache. */
-void stream_append(struct thread *thread, uint32_t run);
-void stream_unappend(struct thread *thread, uint32_t run);
-/* The runs of the chunk that has just become full; NULL: nobody reads them. */
+const struct stream_gates *stream_gates(struct thread *thread);
+/*
+ * Appends by hand. stream_settle() must follow before the next append: the engine does so on its
+ * way to the cache.
+ */
+void stream_append(struct thread *thread, uint32_t segment);
+void stream_unappend(struct thread *thread, uint32_t segment);
+/* The segments of the chunk that has just become full; NULL: nobody reads them. */
 const uint32_t *stream_chunk(struct thread *thread, uint32_t *ret_count);
 /* A chunk is full: goes on in the next, as soon as there is room. */
 void stream_settle(struct thread *thread);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* System calls without libc. Results below 0 and above -4096 are errors, as the kernel gives them. */
+/*
+ * System calls without libc. Results below 0 and above -4096 are errors, as the kernel gives them.
+ */
 #pragma once
 
 #include <asm/unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * System calls of the program. Most go to the kernel as they are. Those that would take the program out of the engine, or
- * that change what the engine relies on, are done here.
+ * System calls of the program. Most go to the kernel as they are. Those that would take the program
+ * out of the engine, or that change what the engine relies on, are done here.
  */
 #include <linux/mman.h>
 #include <linux/prctl.h>
@@ -17,16 +17,38 @@ enum {
 	ARCH_SET_GS = 0x1001,
 	ARCH_GET_GS = 0x1004,
 	ARCH_SHSTK_ENABLE = 0x5001,
+	PROGRAM_SET_MDWE = 65, /* PR_SET_MDWE, which the oldest headers do not have */
+	MDWE_REFUSE_EXEC_GAIN = 1,
 	EPERM = 1,
 	EFAULT = 14,
 	EOPNOTSUPP = 95,
 };
 
-#define ADDRESSES 0x7ffffffff000ull /* of a process */
+void syscall_note(struct thread *thread, long result)
+{
+	thread->call_result = (uint64_t)result;
+	thread->safe = result == PROGRAM_RESTART ? SAFE_CALL : SAFE_CALLED;
+}
+
+/* From here on it is not to be done again, whatever happens to the engine. */
+static long called(struct thread *thread, long result)
+{
+	syscall_note(thread, result);
+	fault_point(ENGINE_FAIL_CALLED);
+	return result;
+}
 
 static long pass(struct thread *thread)
 {
-	return program_syscall(thread);
+	return called(thread, program_syscall(thread));
+}
+
+/* One that the engine need not know about. */
+static long other(struct thread *thread)
+{
+	long result = pass(thread);
+
+	return result == -EFAULT && guard_release_all() ? pass(thread) : result;
 }
 
 /* The thread that a clone gives, ready to go on where its parent does. */
@@ -36,9 +58,11 @@ static struct thread *child_prepare(const struct thread *parent, uint64_t flags,
 
 	engine_lock();
 	child = thread_create();
+	if (!child)
+		fault_memory("no memory for a thread"); /* it is made natively then */
 	child->sighand = parent->sighand;
 	if (flags & CLONE_CLEAR_SIGHAND)
-		guard_end(); /* the kernel would not call us there */
+		guard_show(); /* the kernel would not call us there */
 	if (!(flags & CLONE_SIGHAND))
 		signal_handlers_copy(child, parent->sighand, flags & CLONE_CLEAR_SIGHAND);
 	engine_unlock();
@@ -51,7 +75,7 @@ static struct thread *child_prepare(const struct thread *parent, uint64_t flags,
 	child->pc = parent->pc;
 	child->flags = parent->flags;
 	child->gs = parent->gs;
-	child->segv_hidden = parent->segv_hidden;
+	child->segv = parent->segv == SEGV_OPEN ? SEGV_OPEN : SEGV_HIDDEN;
 	child->apart = !(flags & CLONE_THREAD);
 	return child;
 }
@@ -66,22 +90,31 @@ static uint64_t child_stack(struct thread *child)
 }
 
 /*
- * After a fork the child is the same thread in another process, and the only one. The lock is held meanwhile: nobody
- * else is in the middle of something that the child would find half done.
+ * After a fork the child is the same thread in another process, and the only one. The lock is held
+ * meanwhile: nobody else is in the middle of something that the child would find half done.
  */
 static long fork_run(struct thread *thread, long number, long a, long b, long c, long d, long e)
 {
+	uint32_t catalog;
 	long result;
 
 	engine_lock();
 	result = sys6(number, a, b, c, d, e, 0);
+	if (result)
+		called(thread, result);
 	if (!result) {
+		thread->call_result = 0;
+		thread->safe = SAFE_CALLED;
 		engine_lock_word = 0;
 		thread->tid = (uint32_t)sys_0(gettid);
 		thread->apart = 0;
+		thread->dispatch.on = 0;
 		threads_only(thread);
+		catalog = stream_wanted() ? stream_catalog() : 0;
+		host_forked();
 		if (stream_wanted())
-			stream_fork(thread);
+			stream_fork(thread, catalog);
+		tools_forked(thread);
 		return 0;
 	}
 	engine_unlock();
@@ -89,22 +122,26 @@ static long fork_run(struct thread *thread, long number, long a, long b, long c,
 }
 
 /* A signal for the child must not come before gs points to its own thread. */
-static long child_start(struct thread *child, long number, long a, long b, long c, long d, long e)
+static long child_start(struct thread *parent, struct thread *child, long number,
+			const long with[5])
 {
 	uint64_t mask = signal_block();
 	long result;
 
 	child->start_mask = guard_mask_program(child, mask);
-	result = clone_thread(number, a, b, c, d, e);
+	result = clone_thread(number, with[0], with[1], with[2], with[3], with[4]);
 	signal_unblock(mask);
-	return result;
+	return called(parent, result);
 }
 
-/* A child that was not made, or that has our memory no more: the parent waits for that after a vfork. */
+/*
+ * A child that was not made, or that has our memory no more: the parent waits for that after a
+ * vfork.
+ */
 static void child_settle(struct thread *child, uint64_t flags, long result)
 {
 	if (sys_failed(result) || flags & CLONE_VFORK)
-		child->dead = THREAD_GONE;
+		thread_become(child, THREAD_GONE);
 }
 
 static long on_clone(struct thread *thread)
@@ -124,8 +161,9 @@ static long on_clone(struct thread *thread)
 		return result;
 	}
 	child = child_prepare(thread, regs[RDI], regs[RSI]);
-	result = child_start(child, __NR_clone, (long)regs[RDI], (long)child_stack(child),
-			     (long)regs[RDX], (long)regs[R10], (long)regs[R8]);
+	result = child_start(thread, child, __NR_clone,
+			     (long[]){ (long)regs[RDI], (long)child_stack(child), (long)regs[RDX],
+				       (long)regs[R10], (long)regs[R8] });
 	child_settle(child, regs[RDI], result);
 	return result;
 }
@@ -155,7 +193,7 @@ static long on_clone3(struct thread *thread)
 	child = child_prepare(thread, args.flags, stack);
 	args.stack = child->stack - 4096;
 	args.stack_size = child_stack(child) - args.stack;
-	result = child_start(child, __NR_clone3, (long)&args, (long)regs[RSI], 0, 0, 0);
+	result = child_start(thread, child, __NR_clone3, (long[5]){ (long)&args, (long)regs[RSI] });
 	child_settle(child, args.flags, result);
 	return result;
 }
@@ -163,8 +201,9 @@ static long on_clone3(struct thread *thread)
 static long on_vfork(struct thread *thread)
 {
 	struct thread *child = child_prepare(thread, 0, 0);
-	long result = child_start(child, __NR_clone, CLONE_VM | CLONE_VFORK | 17,
-				  (long)child_stack(child), 0, 0, 0);
+	long result =
+		child_start(thread, child, __NR_clone,
+			    (long[5]){ CLONE_VM | CLONE_VFORK | 17, (long)child_stack(child) });
 
 	child_settle(child, CLONE_VFORK, result);
 	return result;
@@ -176,7 +215,7 @@ static long on_arch_prctl(struct thread *thread)
 
 	switch (regs[RDI]) {
 	case ARCH_SET_GS:
-		if (regs[RSI] >= ADDRESSES)
+		if (regs[RSI] >= USER_ADDRESSES)
 			return -EPERM;
 		thread->gs = regs[RSI];
 		return 0;
@@ -189,97 +228,35 @@ static long on_arch_prctl(struct thread *thread)
 	}
 }
 
+/* Tools read the time stamp counter in the program's stead: who forbids it goes on without us. */
+static long on_prctl(struct thread *thread)
+{
+	const uint64_t *regs = thread->regs;
+
+	if (regs[RDI] == PR_SET_SYSCALL_USER_DISPATCH)
+		return user_dispatch_set(thread);
+	if (regs[RDI] == PR_SET_TSC && regs[RSI] == PR_TSC_SIGSEGV && tools_offer.paused) {
+		thread->pc -= thread->call_length;
+		native_go(thread, ENGINE_LEAVE_CLOCK);
+	}
+	return other(thread);
+}
+
 /* Comes back only if a signal is to be delivered first. */
 static long end_run(struct thread *thread)
 {
 	long result;
 
-	thread->dead = THREAD_ENDS;
+	thread_become(thread, THREAD_ENDING);
 	result = pass(thread);
-	thread->dead = THREAD_LIVES;
+	thread_become(thread, THREAD_INSIDE);
 	return result;
 }
 
-static long on_exit(struct thread *thread)
+static long on_thread_exit(struct thread *thread)
 {
-	if (tool() && tool()->thread_end)
-		tool()->thread_end(thread);
+	tools_thread_end(thread);
 	return end_run(thread);
-}
-
-static void range_changed(uint64_t start, uint64_t size, bool executable)
-{
-	engine_lock();
-	guard_drop(start, start + size);
-	if (regions_change(start, start + size, executable))
-		cache_forget(start, start + size);
-	engine_unlock();
-}
-
-static long implied = -1; /* personality; -1: not known */
-
-static long on_personality(struct thread *thread)
-{
-	implied = -1;
-	return pass(thread);
-}
-
-/* Old programs have memory that is executable if it can be read. */
-static bool is_executable(uint64_t protection)
-{
-	enum { READ_IMPLIES_EXEC = 0x400000 };
-
-	if (implied < 0)
-		implied = sys_1(personality, 0xffffffff);
-	return protection & PROT_EXEC || (protection & PROT_READ && implied & READ_IMPLIES_EXEC);
-}
-
-/* Calls that change mappings: what was translated there is not believed any more. */
-static long on_mapping(struct thread *thread)
-{
-	const uint64_t *regs = thread->regs;
-	uint64_t number = regs[RAX];
-	bool executable = number != __NR_munmap && number != __NR_mremap &&
-			  is_executable(regs[RDX]);
-	long result;
-
-	guard_release(regs[RDI], regs[RSI]); /* it may be moved, or fail halfway */
-	result = pass(thread);
-
-	if (result == PROGRAM_RESTART || (sys_failed(result) && number != __NR_mprotect))
-		return result; /* but an mprotect that has failed may have done a part */
-	range_changed(number == __NR_mmap ? (uint64_t)result : regs[RDI], regs[RSI], executable);
-	if (number == __NR_mremap) /* it may have moved code */
-		range_changed((uint64_t)result, regs[RDX], true);
-	return result;
-}
-
-/* Memory that is discarded reads as 0 afterwards, or as the file has it, even where it cannot be written. */
-static long on_advice(struct thread *thread)
-{
-	const uint64_t *regs = thread->regs;
-	long result;
-
-	switch (regs[RDX]) {
-	case MADV_DONTNEED:
-	case MADV_DONTNEED_LOCKED:
-	case MADV_FREE:
-	case MADV_REMOVE:
-		guard_release(regs[RDI], regs[RSI]);
-		result = pass(thread);
-		range_changed(regs[RDI], regs[RSI], false);
-		return result;
-	default:
-		return pass(thread);
-	}
-}
-
-static long on_shared_memory(struct thread *thread)
-{
-	long result = pass(thread);
-
-	range_changed(0, UINT64_MAX, true);
-	return result;
 }
 
 static long on_open(struct thread *thread)
@@ -289,36 +266,85 @@ static long on_open(struct thread *thread)
 	long result = pass(thread);
 
 	if (!sys_failed(result) && result != PROGRAM_RESTART)
-		maps_opened(result, at ? regs[RSI] : regs[RDI], at ? regs[RDX] : regs[RSI]);
+		maps_opened(thread, result, at ? regs[RSI] : regs[RDI], at ? regs[RDX] : regs[RSI]);
+	return result;
+}
+
+/*
+ * The engine's memory is locked as well, gigabytes of it with tools that record: what is locked is
+ * what was touched.
+ */
+static long on_lock_all(struct thread *thread)
+{
+	uint64_t wanted = thread->regs[RDI];
+	long result;
+
+	if (wanted & (MCL_CURRENT | MCL_FUTURE))
+		thread->regs[RDI] |= MCL_ONFAULT;
+	result = pass(thread);
+	thread->regs[RDI] = wanted;
+	return result;
+}
+
+static long on_write(struct thread *thread)
+{
+	long result = other(thread);
+
+	if (result > 0 && result != PROGRAM_RESTART)
+		maps_written((long)thread->regs[RDI]);
 	return result;
 }
 
 /* The new program has the mask that this one believes to have. */
 static long exec_pass(struct thread *thread)
 {
-	uint64_t mask = signal_block();
+	uint64_t mask = signal_close();
 	long result;
 
-	if (thread->pending)
+	if (thread->pending) {
+		signal_stay_blocked(thread);
 		return PROGRAM_RESTART;
-	signal_unblock(guard_mask_program(thread, mask));
-	result = pass(thread);
-	mask = signal_block();
-	if (thread->pending)
+	}
+	limits_exec(false);
+	signal_ignored_give(thread);
+	signal_open(guard_mask_program(thread, mask));
+	result = program_syscall(thread);
+	mask = signal_close();
+	signal_ignored_take(thread);
+	limits_exec(true);
+	if (thread->pending) {
 		thread->mask = guard_mask_kernel(thread, thread->mask);
-	else
-		signal_unblock(guard_mask_kernel(thread, mask));
-	return result;
+		signal_stay_blocked(thread);
+	} else {
+		signal_open(guard_mask_kernel(thread, mask));
+	}
+	return called(thread, result);
+}
+
+/* From there on nobody gets memory that can be written and executed, the engine included. */
+static bool is_denial(const uint64_t *regs)
+{
+	return regs[RDI] == PROGRAM_SET_MDWE && regs[RSI] & MDWE_REFUSE_EXEC_GAIN;
 }
 
 /*
- * A filter of the program's would be asked about the engine's own calls as well, and may kill for them. So a process with one
- * thread leaves the engine before it installs one, at the call itself. One with more goes on here and relies on the filter.
+ * A filter of the program's would be asked about the engine's own calls as well, and may kill for
+ * them. So a process with one thread leaves the engine before it installs one, at the call itself.
+ * One with more goes on here and relies on the filter. Pages that are guarded could not be opened
+ * again.
  */
 static void on_filter(struct thread *thread, uint32_t length)
 {
-	if (!thread_is_alone(thread))
+	if (!thread_is_alone(thread)) {
+		if (is_denial(thread->regs)) {
+			engine_lock();
+			guard_end();
+			engine_unlock();
+		} else {
+			host_filtered();
+		}
 		return;
+	}
 	thread->pc -= length;
 	signal_hand_back(thread, ENGINE_LEAVE_FILTER);
 	thread->pc += length;
@@ -328,7 +354,7 @@ static bool is_filter(const uint64_t *regs)
 {
 	if (regs[RAX] == __NR_seccomp)
 		return regs[RDI] == SECCOMP_SET_MODE_FILTER || regs[RDI] == SECCOMP_SET_MODE_STRICT;
-	return regs[RAX] == __NR_prctl && regs[RDI] == PR_SET_SECCOMP;
+	return regs[RAX] == __NR_prctl && (regs[RDI] == PR_SET_SECCOMP || is_denial(regs));
 }
 
 /* The host attaches for the moment of the exec and puts the engine into the new program. */
@@ -349,11 +375,25 @@ static long on_exec(struct thread *thread)
 	return result;
 }
 
+void syscall_finish(struct thread *thread, long result)
+{
+	thread->regs[RAX] = (uint64_t)result;
+	thread->regs[RCX] = thread->pc; /* what the processor leaves there */
+	thread->regs[R11] = thread->flags;
+	thread->safe = SAFE_STATE;
+}
+
 bool syscall_run(struct thread *thread, uint32_t length)
 {
 	uint64_t *regs = thread->regs;
 	long result;
 
+	thread->call_length = length;
+	thread->safe = SAFE_CALL;
+	if (user_dispatch_take(thread)) {
+		thread->safe = SAFE_STATE;
+		return true;
+	}
 	guard_release_arguments(thread);
 	if (is_filter(regs))
 		on_filter(thread, length);
@@ -373,10 +413,21 @@ bool syscall_run(struct thread *thread, uint32_t length)
 	case __NR_arch_prctl:
 		result = on_arch_prctl(thread);
 		break;
-	case __NR_exit:
-		result = on_exit(thread);
+	case __NR_getrlimit:
+	case __NR_setrlimit:
+	case __NR_prlimit64:
+		if (!limits_run(thread, &result))
+			result = other(thread);
 		break;
-	case __NR_exit_group: /* of a process that shares its memory with others, this is the end of one thread */
+	case __NR_prctl:
+		result = on_prctl(thread);
+		break;
+	case __NR_exit:
+		result = on_thread_exit(thread);
+		break;
+	/* of a process that shares its memory with others, this is the end of one thread */
+	case __NR_exit_group:
+		stream_process_end(thread);
 		result = end_run(thread);
 		break;
 	case __NR_mmap:
@@ -384,21 +435,41 @@ bool syscall_run(struct thread *thread, uint32_t length)
 	case __NR_mprotect:
 	case __NR_pkey_mprotect:
 	case __NR_mremap:
-		result = on_mapping(thread);
+		result = mapping_change(thread);
 		break;
 	case __NR_personality:
-		result = on_personality(thread);
+		result = mapping_personality(thread);
 		break;
 	case __NR_madvise:
-		result = on_advice(thread);
+		result = mapping_advice(thread);
+		break;
+	case __NR_msync:
+	case __NR_mincore:
+	case __NR_mlock:
+	case __NR_mlock2:
+	case __NR_munlock:
+		result = mapping_range(thread);
+		break;
+	case __NR_mlockall:
+		result = on_lock_all(thread);
+		break;
+	case __NR_brk:
+		result = mapping_heap(thread);
 		break;
 	case __NR_shmat:
 	case __NR_shmdt:
-		result = on_shared_memory(thread);
+		result = mapping_shared(thread);
 		break;
 	case __NR_open:
 	case __NR_openat:
 		result = on_open(thread);
+		break;
+	case __NR_write:
+	case __NR_pwrite64:
+	case __NR_writev:
+	case __NR_pwritev:
+	case __NR_pwritev2:
+		result = on_write(thread);
 		break;
 	case __NR_execve:
 	case __NR_execveat:
@@ -419,16 +490,13 @@ bool syscall_run(struct thread *thread, uint32_t length)
 		result = attach_rseq(thread);
 		break;
 	default:
-		result = pass(thread);
-		if (result == -EFAULT && guard_release_all())
-			result = pass(thread);
+		result = other(thread);
 	}
 	if (result == PROGRAM_RESTART) {
 		thread->pc -= length; /* once more, after the signal */
+		thread->safe = SAFE_STATE;
 		return false;
 	}
-	regs[RAX] = (uint64_t)result;
-	regs[RCX] = thread->pc; /* what the processor leaves there */
-	regs[R11] = thread->flags;
+	syscall_finish(thread, result);
 	return true;
 }

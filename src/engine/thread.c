@@ -12,12 +12,14 @@ uint32_t engine_lock_word; /* 0 free, 1 taken, 2 taken and waited for */
 enum {
 	PATIENCE_MS = 100, /* until it is asked whether the lock's owner is alive */
 	LOOK_MICROSECONDS = 200,
+	TARGETS_FEW = 64, /* a thread that has more gets memory for all at once */
 };
 
 static struct thread *newest;
 
 static uint64_t
-	owner; /* gs of who holds the lock: its thread, or something of the program's in a handler */
+	/* gs of who holds the lock: its thread, or something of the program's in a handler */
+	owner;
 
 static uint64_t gs_base(void)
 {
@@ -40,7 +42,20 @@ static char *decimal_put(char *at, uint32_t value)
 	return at;
 }
 
-/* By /proc/TID/stat: zombies count. Where there is no /proc, nobody is. */
+/* There is a /proc, and it is of our own pid namespace: it has the numbers that we have. */
+static bool proc_is_ours(void)
+{
+	char text[12], own[12];
+	long size = sys_3(readlink, "/proc/self", text, sizeof(text));
+	long length = decimal_put(own, (uint32_t)sys_0(getpid)) - own;
+	bool same = size == length;
+
+	for (long i = 0; same && i < length; i++)
+		same = text[i] == own[i];
+	return same;
+}
+
+/* By /proc/TID/stat: zombies count. Where that cannot tell, nobody is. */
 static bool tid_is_dead(uint32_t tid)
 {
 	char name[32] = "/proc/", text[64], *at = decimal_put(name + 6, tid);
@@ -49,9 +64,11 @@ static bool tid_is_dead(uint32_t tid)
 	*at++ = '/';
 	for (const char *rest = "stat"; *rest; rest++)
 		*at++ = *rest;
+	if (!proc_is_ours())
+		return false;
 	file = sys_3(open, name, 02000000 /* O_CLOEXEC */, 0);
 	if (sys_failed(file))
-		return file == -2 && sys_2(access, "/proc/self/stat", 0) == 0; /* ENOENT */
+		return file == -2; /* ENOENT */
 	size = sys_3(read, file, text, sizeof(text) - 1);
 	sys_1(close, file);
 	for (long i = size - 1; i > 2; i--)
@@ -61,8 +78,9 @@ static bool tid_is_dead(uint32_t tid)
 }
 
 /*
- * A process that shares our memory but is another one (CLONE_VM) can be killed while it holds the lock. Whatever it was doing, it
- * has not published: a fragment is entered when it is done, and the list of regions is read once more.
+ * A process that shares our memory but is another one (CLONE_VM) can be killed while it holds the
+ * lock. Whatever it was doing, it has not published: a fragment is entered when it is done, and the
+ * list of regions is read once more.
  */
 static bool owner_is_dead(void)
 {
@@ -105,6 +123,7 @@ void engine_lock(void)
 	if (__atomic_compare_exchange_n(&engine_lock_word, &state, 1, false, __ATOMIC_ACQUIRE,
 					__ATOMIC_RELAXED)) {
 		owner = gs_base();
+		fault_point(ENGINE_FAIL_LOCK);
 		return;
 	}
 	while (__atomic_exchange_n(&engine_lock_word, 2, __ATOMIC_ACQUIRE)) {
@@ -120,8 +139,16 @@ void engine_lock(void)
 	owner = gs_base();
 }
 
+bool engine_locked(const struct thread *thread)
+{
+	return __atomic_load_n(&engine_lock_word, __ATOMIC_ACQUIRE) &&
+	       __atomic_load_n(&owner, __ATOMIC_ACQUIRE) == (uint64_t)thread;
+}
+
 void engine_unlock(void)
 {
+	fault_point(ENGINE_FAIL_UNLOCK);
+	owner = 0;
 	if (__atomic_exchange_n(&engine_lock_word, 0, __ATOMIC_RELEASE) == 2)
 		sys_3(futex, &engine_lock_word, FUTEX_WAKE_PRIVATE, 1);
 }
@@ -130,13 +157,16 @@ void engine_unlock(void)
 static struct thread *thread_reuse(void)
 {
 	for (struct thread *thread = newest; thread; thread = thread->older)
-		if (thread->dead == THREAD_GONE ||
-		    (thread->dead && sys_2(tkill, thread->tid, 0) == -3)) /* ESRCH */
+		if (thread->state == THREAD_GONE ||
+		    (thread_is_dead(thread) && sys_2(tkill, thread->tid, 0) == -3)) /* ESRCH */
 			return thread;
 	return NULL;
 }
 
-/* Everything but its place in the list: a handler of another thread's signal may be walking along that. */
+/*
+ * Everything but its place in the list: a handler of another thread's signal may be walking along
+ * that.
+ */
 static void thread_reset(struct thread *thread)
 {
 	uint8_t *memory = (uint8_t *)thread;
@@ -145,6 +175,7 @@ static void thread_reset(struct thread *thread)
 		.on_exit = (uint64_t)engine_exit,
 		.on_miss = (uint64_t)engine_miss,
 		.on_call = (uint64_t)engine_call,
+		.on_tool = (uint64_t)engine_tool,
 		.self = (uint64_t)thread,
 		.fs_engine = (uint64_t)thread->canary,
 		.signal_stack = thread->signal_stack,
@@ -162,7 +193,7 @@ static struct thread *thread_new(void)
 	struct thread *thread = memory_map(stream_thread_bytes());
 
 	if (!thread)
-		engine_die("no memory for a thread");
+		return NULL;
 	thread_targets_clear(thread);
 	thread_reset(thread);
 	thread->older = newest;
@@ -185,7 +216,7 @@ struct thread *thread_next(const struct thread *thread)
 {
 	struct thread *next = thread ? thread->older : newest;
 
-	while (next && next->dead)
+	while (next && thread_is_dead(next))
 		next = next->older;
 	return next;
 }
@@ -193,17 +224,19 @@ struct thread *thread_next(const struct thread *thread)
 bool threads_native(void)
 {
 	for (const struct thread *thread = newest; thread; thread = thread->older)
-		if (thread->native && !thread->step && !thread->dead)
+		if (thread_is_outside(thread))
 			return true;
 	return false;
 }
 
-/* --- Targets of indirect branches ------------------------------------------------------------------- */
+/* --- Targets of indirect branches -------------------------------------------------------- */
 
 static uint64_t *table(struct thread *thread, size_t offset)
 {
 	return (uint64_t *)((uint8_t *)thread + offset);
 }
+
+#define TAG_GUARD 1ull /* of no target: see targets_guard() */
 
 static size_t index_first(uint64_t pc)
 {
@@ -215,29 +248,45 @@ static size_t index_second(uint64_t pc)
 	return (pc + 729 * (pc >> 16 & 0xff)) & 0xffff;
 }
 
-void thread_target_add(struct thread *thread, const struct fragment *fragment)
+/* What is found first no more is found second. */
+static void target_displace(struct thread *thread, uint64_t pc, uint64_t place)
 {
-	uint64_t pc = fragment->pc, place = (uint64_t)fragment->indirect;
-
-	table(thread, THREAD_PLACES)[index_first(pc)] = place;
-	table(thread, THREAD_TAGS)[index_first(pc)] = ~pc;
 	table(thread, THREAD_PLACES2)[index_second(pc)] = place;
 	table(thread, THREAD_TAGS2)[index_second(pc)] = ~pc;
+	thread->displaced = 1;
 }
 
-/* The thread may be in the cache and about to use the place: that stays. */
-/* An empty tag is that of the last address, to which a program may jump by mistake: where that would be, another one stands. */
+void thread_target_add(struct thread *thread, const struct fragment *fragment)
+{
+	uint64_t pc = fragment->pc;
+	uint64_t *tag = &table(thread, THREAD_TAGS)[index_first(pc)];
+	uint64_t *place = &table(thread, THREAD_PLACES)[index_first(pc)];
+
+	if (thread->targets++ == TARGETS_FEW)
+		sys_3(madvise, table(thread, THREAD_TAGS), THREAD_TAGS2 - THREAD_TAGS,
+		      MADV_POPULATE_WRITE);
+	if (*tag && *tag != TAG_GUARD && *tag != ~pc)
+		target_displace(thread, ~*tag, *place);
+	*place = (uint64_t)fragment->indirect;
+	*tag = ~pc;
+}
+
+/*
+ * An empty tag is that of the last address, to which a program may jump by mistake: where that
+ * would be, another one stands.
+ */
 static void targets_guard(struct thread *thread)
 {
 	uint64_t *first = &table(thread, THREAD_TAGS)[index_first(UINT64_MAX)];
 	uint64_t *second = &table(thread, THREAD_TAGS2)[index_second(UINT64_MAX)];
 
 	if (!*first)
-		__atomic_store_n(first, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(first, TAG_GUARD, __ATOMIC_RELEASE);
 	if (!*second)
-		__atomic_store_n(second, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(second, TAG_GUARD, __ATOMIC_RELEASE);
 }
 
+/* The thread may be in the cache and about to use the place: that stays. */
 void thread_target_forget(struct thread *thread, uint64_t pc)
 {
 	uint64_t *first = &table(thread, THREAD_TAGS)[index_first(pc)];
@@ -253,12 +302,26 @@ void thread_target_forget(struct thread *thread, uint64_t pc)
 /* Tags only, for the same reason. Pages that are given back read as 0. */
 void thread_targets_clear(struct thread *thread)
 {
+	thread->targets = 0;
+	thread->displaced = 0;
 	sys_3(madvise, table(thread, THREAD_TAGS), THREAD_PLACES - THREAD_TAGS, MADV_DONTNEED);
 	sys_3(madvise, table(thread, THREAD_TAGS2), THREAD_PLACES2 - THREAD_TAGS2, MADV_DONTNEED);
 	targets_guard(thread);
 }
 
-/* --- Who is who -------------------------------------------------------------------------------------- */
+/*
+ * So that who looks something up makes no page fault; places are looked at if their tag was found.
+ * Kernels before 5.14 cannot.
+ */
+void thread_targets_open(struct thread *thread)
+{
+	enum { POPULATE_READ = 22 };
+
+	sys_3(madvise, table(thread, THREAD_TAGS), THREAD_PLACES - THREAD_TAGS, POPULATE_READ);
+	sys_3(madvise, table(thread, THREAD_TAGS2), THREAD_PLACES2 - THREAD_TAGS2, POPULATE_READ);
+}
+
+/* --- Who is who -------------------------------------------------------------------------- */
 
 struct thread *thread_find(void)
 {
@@ -271,7 +334,7 @@ struct thread *thread_find(void)
 			return thread;
 	tid = (uint32_t)sys_0(gettid);
 	for (struct thread *thread = newest; thread; thread = thread->older)
-		if (thread->tid == tid && !thread->dead)
+		if (thread->tid == tid && !thread_is_dead(thread))
 			return thread;
 	return NULL;
 }
@@ -279,7 +342,7 @@ struct thread *thread_find(void)
 struct sighand *thread_any_handlers(void)
 {
 	for (struct thread *thread = newest; thread; thread = thread->older)
-		if (!thread->dead && thread->sighand)
+		if (!thread_is_dead(thread) && thread->sighand)
 			return thread->sighand;
 	return NULL;
 }
@@ -289,7 +352,7 @@ bool thread_is_alone(const struct thread *thread)
 	long pid = sys_0(getpid);
 
 	for (const struct thread *other = newest; other; other = other->older)
-		if (other != thread && !other->dead &&
+		if (other != thread && !thread_is_dead(other) &&
 		    sys_3(tgkill, pid, other->tid, 0) != -3) /* ESRCH */
 			return false;
 	return true;
@@ -298,6 +361,9 @@ bool thread_is_alone(const struct thread *thread)
 void threads_only(struct thread *thread)
 {
 	for (struct thread *other = newest; other; other = other->older)
-		if (other != thread)
-			other->dead = THREAD_GONE;
+		if (other != thread) {
+			thread_become(other, THREAD_GONE);
+			if (stream_wanted())
+				stream_forget(other);
+		}
 }

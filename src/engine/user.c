@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Memory of the program that the engine reads or writes for it, as the kernel would: what is not there is an error, not a
- * fault of the engine.
+ * Memory of the program that the engine reads or writes for it, as the kernel would: what is not
+ * there is an error, not a fault of the engine.
  */
 #include "engine/engine.h"
 #include "engine/sys.h"
@@ -18,7 +18,9 @@ static bool copied(long result, void *to, const void *from, size_t size)
 		return true;
 	if (result == -EFAULT || !sys_failed(result))
 		return false;
-	/* A filter, or a kernel without the call: as long as the program is right, this is as good. */
+	/*
+	 * A filter, or a kernel without the call: as long as the program is right, this is as good.
+	 */
 	for (size_t i = 0; i < size; i++)
 		((volatile uint8_t *)to)[i] = ((const uint8_t *)from)[i];
 	return true;
@@ -40,7 +42,10 @@ bool user_write(uint64_t to, const void *from, size_t size)
 	return copied(result, (void *)to, from, size);
 }
 
-/* The kernel itself writes a word to each page: that makes a stack grow, which the calls above do not. */
+/*
+ * The kernel itself writes a word to each page: that makes a stack grow, which the calls above do
+ * not.
+ */
 bool user_touch(uint64_t start, size_t size)
 {
 	uint64_t at = start;

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The way into a process that runs. All threads are stopped (threads.c). In the name of the first one the engine is mapped as
- * in a new program (inject.c), and beside it a stack for each thread with its registers and mask (struct engine_start). Then all
- * are sent to engine_attach() and let go. What the kernel knows about them and does not tell others, the engine asks there.
+ * The way into a process that runs. All threads are stopped (threads.c). In the name of the first
+ * one the engine is mapped as in a new program (inject.c), and beside it a stack for each thread
+ * with its registers and mask (struct engine_start). Then all are sent to engine_attach() and let
+ * go. What the kernel knows about them and does not tell others, the engine asks there.
  *
- * 1. Before all are stopped and everything is in place, no register of any thread is changed but of the one that maps.
- * 2. That one is killed if the host dies meanwhile: its registers are not its own. It takes a millisecond or two.
- * 3. A restartable sequence that a thread was in is aborted, as the kernel does when it takes the processor away.
+ * 1. Before all are stopped and everything is in place, no register of any thread is changed but of
+ *    the one that maps.
+ * 2. That one is killed if its tracer dies meanwhile: its registers are not its own. It takes a
+ *    millisecond or two. So the tracer is a process of its own (apart.h), which goes on to the end
+ *    when somebody kills us; the engine then finds that it is alone.
+ * 3. A restartable sequence that a thread was in is aborted, as the kernel does when it takes the
+ *    processor away.
  */
 #include "inject/attach.h"
 
@@ -18,6 +23,7 @@
 #include <sys/syscall.h>
 
 #include "base/err.h"
+#include "inject/apart.h"
 #include "inject/inject_parts.h"
 #include "inject/threads.h"
 
@@ -33,7 +39,7 @@ struct rseq_sequence {
 };
 enum { RSEQ_SEQUENCE_OFFSET = 8 };
 
-/* --- Whether ----------------------------------------------------------------------------------------------- */
+/* --- Whether ----------------------------------------------------------------------------- */
 
 static char state_of(pid_t pid)
 {
@@ -87,7 +93,7 @@ static int process_check(const struct inject *inject, pid_t pid)
 	if ((pid_t)task_status(pid, pid, "Tgid", 10) != pid)
 		return err_set(-EINVAL, "%d is a thread of process %d; attach to that", (int)pid,
 			       (int)task_status(pid, pid, "Tgid", 10));
-	if (pid == getpid())
+	if (pid == getpid() || pid == inject_host(inject))
 		return err_set(-EINVAL, "cannot attach to this process itself");
 	tracer = (int)task_status(pid, pid, "TracerPid", 10);
 	if (tracer)
@@ -103,10 +109,11 @@ static int process_check(const struct inject *inject, pid_t pid)
 			       "process %d may do hardly any system call (seccomp's strict "
 			       "mode), which the engine needs",
 			       (int)pid);
-	return inject_filters_check(inject, &remote);
+	err = inject_filters_check(inject, &remote);
+	return err ? err : inject_room_check(inject, &remote);
 }
 
-/* --- Registers --------------------------------------------------------------------------------------------- */
+/* --- Registers --------------------------------------------------------------------------- */
 
 static int task_stopped(struct threads *threads, struct task *task, int status)
 {
@@ -158,7 +165,7 @@ static struct engine_start start_make(pid_t pid, struct task *task)
 	return start;
 }
 
-/* --- Taking ------------------------------------------------------------------------------------------------ */
+/* --- Taking ------------------------------------------------------------------------------ */
 
 /* Everything that is needed to send the threads in. */
 struct entrance {
@@ -275,7 +282,7 @@ static int threads_take(struct inject *inject, struct threads *threads)
 	return err;
 }
 
-int attach_take(struct inject *inject, pid_t pid)
+static int process_take(struct inject *inject, pid_t pid)
 {
 	struct threads threads = { .pid = pid, .request = PTRACE_CONT };
 	int err = process_check(inject, pid);
@@ -287,5 +294,31 @@ int attach_take(struct inject *inject, pid_t pid)
 	if (err)
 		tasks_restore(&threads);
 	threads_deinit(&threads);
+	return err;
+}
+
+struct taking {
+	struct inject *inject;
+	pid_t pid;
+};
+
+static int taking_run(void *ctx)
+{
+	const struct taking *taking = ctx;
+
+	return process_take(taking->inject, taking->pid);
+}
+
+int attach_take(struct inject *inject, pid_t pid)
+{
+	struct taking taking = { inject, pid };
+	struct memory *memory;
+	int err = inject_memory_make(inject, pid, &memory);
+
+	if (err)
+		return err;
+	err = apart_run(taking_run, &taking);
+	if (err)
+		__atomic_store_n(&memory->ended, true, __ATOMIC_RELEASE);
 	return err;
 }

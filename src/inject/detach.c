@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The way out. Every process that has our shared memory mapped has the engine: what was attached to, and what it has forked.
+ * The way out. Every process that has our public memory mapped has the engine: what was attached
+ * to, and what it has forked.
  *
- * In each the host sets `leaving` and attaches to all threads. Where a thread has stopped says what it needs:
+ * In each the host sets `leaving` and attaches to all threads. Where a thread has stopped says what
+ * it needs:
  *
- *	in the program's system call	the call is called off and will be done again, by the program itself
+ *	in the program's system call	the call is called off and will be done again, by the
+ *					program itself
  *	elsewhere in the engine		nothing: it comes to attach_check() by itself and parks
- *	in the cache, or native		it is sent to engine_release() on memory that it maps for that, and parks
+ *	in the cache, or native		it is sent to engine_release() on memory that it maps for
+ *					that, and parks
  *
- * A parked thread has put down what the program's registers are (struct engine_parked). When all have parked, one of them
- * restores the handlers of the process; then all get their registers and masks, the engine is unmapped, and they are let go.
+ * A parked thread has put down what the program's registers are (struct engine_parked). When all
+ * have parked, one of them restores the handlers of the process; then all get their registers and
+ * masks, the engine is unmapped, and they are let go.
  *
  * 1. No thread runs the program's own code before the handlers are the program's own again.
  * 2. Memory is unmapped when no thread is in it and no other process shares it.
- * 3. The thread that unmaps is killed if the host dies meanwhile: its registers are not its own.
+ * 3. The thread that unmaps is killed if its tracer dies meanwhile: its registers are not its own.
+ *    So the tracer is a process of its own (apart.h).
  * 4. Whoever cannot be given back goes on in the engine: `leaving` is taken back.
  */
 #include <dirent.h>
@@ -30,7 +36,9 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "inject/apart.h"
 #include "inject/attach.h"
+#include "inject/image.h"
 #include "inject/inject_parts.h"
 #include "inject/threads.h"
 
@@ -63,7 +71,7 @@ static void folder_close(DIR **folder)
 		closedir(*folder);
 }
 
-/* --- Threads ------------------------------------------------------------------------------------------------ */
+/* --- Threads ----------------------------------------------------------------------------- */
 
 static bool is_within(uint64_t at, uint64_t start, uint64_t end)
 {
@@ -174,7 +182,10 @@ static int task_interrupted(struct threads *threads, struct task *task)
 	return 0;
 }
 
-/* Where it was sent from, nobody knows what the program's registers are: it goes on from there, for a moment. */
+/*
+ * Where it was sent from, nobody knows what the program's registers are: it goes on from there, for
+ * a moment.
+ */
 static int task_return(struct threads *threads, struct task *task)
 {
 	int err = remote_registers_set(&task->remote, &task->remote.registers);
@@ -228,7 +239,7 @@ static int task_stopped(struct threads *threads, struct task *task, int status)
 	return 0;
 }
 
-/* --- Leaving -------------------------------------------------------------------------------------------------- */
+/* --- Leaving ----------------------------------------------------------------------------- */
 
 static struct user_regs_struct registers_make(const struct user_regs_struct *now,
 					      const struct engine_registers *from)
@@ -354,10 +365,18 @@ static int threads_leave(struct guest *guest, struct threads *threads)
 	return err;
 }
 
+/* Threads that have parked look whether we are alive: nobody else could let them go. */
 static int leaving_set(struct guest *guest, uint64_t leaving)
 {
-	return remote_write(guest->pid, guest->boot_address + offsetof(struct engine_boot, leaving),
-			    &leaving, sizeof(leaving));
+	uint64_t taker = (uint64_t)getpid();
+	int err = remote_write(guest->pid,
+			       guest->boot_address + offsetof(struct engine_boot, taker), &taker,
+			       sizeof(taker));
+
+	return err ? err
+		   : remote_write(guest->pid,
+				  guest->boot_address + offsetof(struct engine_boot, leaving),
+				  &leaving, sizeof(leaving));
 }
 
 /* The engine says where what is as soon as it runs. */
@@ -396,24 +415,39 @@ static int guest_release(struct guest *guest, uint64_t leaving)
 	return err;
 }
 
-/* --- Processes ------------------------------------------------------------------------------------------------- */
+/* --- Processes --------------------------------------------------------------------------- */
 
-/* Where a process has our shared memory; threads have parts of it a second time. */
-static bool shared_find(pid_t pid, const struct stat *memory, uint64_t *ret)
+bool inject_mapping_find(pid_t pid, const char *name, uint64_t inode, struct inject_mapping *ret)
 {
 	AUTO(free_ptr) char *path = mem_printf("/proc/%d/maps", (int)pid);
+	AUTO(free_ptr) char *wanted = mem_printf("/memfd:%s ", name);
 	AUTO(close_file) FILE *file = fopen(path, "re");
 	char line[512];
-	unsigned long start, offset, inode;
+	unsigned long start, end, offset, number;
 
 	while (file && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "%lx-%*x %*s %lx %*x:%*x %lu", &start, &offset, &inode) != 3 ||
-		    offset || inode != memory->st_ino || !strstr(line, "/memfd:assay "))
+		if (sscanf(line, "%lx-%lx %*s %lx %*x:%*x %lu", &start, &end, &offset, &number) !=
+			    4 ||
+		    offset || (inode && number != inode) || !strstr(line, wanted))
 			continue;
-		*ret = start;
+		*ret = (struct inject_mapping){ start, end, number };
 		return true;
 	}
 	return false;
+}
+
+/* Where a process has what is public: of that inode, or of any (0). */
+static bool public_find(pid_t pid, uint64_t inode, struct inject_mapping *ret)
+{
+	return inject_mapping_find(pid, "assay", inode, ret);
+}
+
+/* The mapping's size tells what lies before it. */
+static uint64_t shared_of(const struct inject_mapping *mapping)
+{
+	bool records = mapping->end - mapping->start > IMAGE_PAGE;
+
+	return mapping->start - stream_public_at(records ? STREAM_SLOTS : ENGINE_SHARED_SIZE);
 }
 
 struct guests {
@@ -426,18 +460,21 @@ static int guests_find(const struct inject *inject, struct guests *guests)
 {
 	AUTO(folder_close) DIR *folder = opendir("/proc");
 	const struct inject_places places = inject_places(inject);
+	struct inject_mapping mapping;
 	struct dirent *entry;
 	struct stat memory;
 	uint64_t shared;
 
 	guests->count = 0;
-	if (!folder || fstat(inject_memory(inject), &memory))
+	if (!folder || fstat(inject_public_file(inject), &memory))
 		return err_set(-errno, "cannot look for processes: %s", strerror(errno));
 	while ((entry = readdir(folder))) {
 		pid_t pid = (pid_t)strtoul(entry->d_name, NULL, 10);
 
-		if (pid <= 0 || pid == getpid() || !shared_find(pid, &memory, &shared))
+		if (pid <= 0 || pid == getpid() || pid == inject_host(inject) ||
+		    !public_find(pid, memory.st_ino, &mapping))
 			continue;
+		shared = shared_of(&mapping);
 		*array_push(guests) = (struct guest){
 			.pid = pid,
 			.address = shared - places.shared,
@@ -460,10 +497,11 @@ static bool is_borrower(const struct guest *guest)
 /* It has ended, or executes another program. */
 static bool has_gone(const struct inject *inject, const struct guest *guest)
 {
+	struct inject_mapping mapping;
 	struct stat memory;
-	uint64_t shared;
 
-	return !fstat(inject_memory(inject), &memory) && !shared_find(guest->pid, &memory, &shared);
+	return !fstat(inject_public_file(inject), &memory) &&
+	       !public_find(guest->pid, memory.st_ino, &mapping);
 }
 
 /* One round. Those that borrow memory give it back by themselves, or there has been time enough. */
@@ -484,8 +522,72 @@ static int guests_release(const struct inject *inject, struct guests *guests, bo
 	return err ? err : first;
 }
 
-int attach_give_back(struct inject *inject)
+/*
+ * The memory that threads parked on is theirs until they leave: it goes with the engine's own. All
+ * of them are parked, so nobody else writes the list.
+ */
+static int areas_note(const struct guest *guest, const struct threads *threads)
 {
+	AUTO(free_ptr) struct engine_mappings *mappings = mem_zalloc(sizeof(*mappings));
+	int err = remote_read(guest->pid, guest->boot.places.mappings, mappings, sizeof(*mappings));
+
+	if (err)
+		return err;
+	array_each(&threads->tasks, task)
+		if (task->area && mappings->count < ENGINE_MAPPINGS)
+			mappings->items[mappings->count++] =
+				(struct engine_mapping){ task->area, ENGINE_PARKED_SIZE };
+	return remote_write(guest->pid, guest->boot.places.mappings, mappings, sizeof(*mappings));
+}
+
+/*
+ * Threads park and are let go again, which is what happens to those of a process that cannot be
+ * given back.
+ */
+static int guest_poke(struct guest *guest)
+{
+	struct threads threads = { .pid = guest->pid, .request = PTRACE_SYSCALL, .context = guest };
+	int err = boot_read(guest);
+
+	err = err ? err : leaving_set(guest, 1);
+	if (err)
+		return err;
+	err = threads_collect(&threads, task_stopped);
+	err = err ? err : areas_note(guest, &threads);
+	if (err != -ESRCH)
+		leaving_set(guest, 0);
+	threads_deinit(&threads);
+	return err;
+}
+
+struct poking {
+	struct inject *inject;
+	pid_t pid;
+};
+
+static int poking_run(void *ctx)
+{
+	const struct poking *poking = ctx;
+	struct guests guests = {};
+	int err = guests_find(poking->inject, &guests), done = -ESRCH;
+
+	for (size_t i = 0; i < guests.count && !err; i++)
+		if (guests.items[i].pid == poking->pid && !is_borrower(&guests.items[i]))
+			done = guest_poke(&guests.items[i]);
+	array_deinit(&guests);
+	return err ? err : done;
+}
+
+int attach_poke(struct inject *inject, pid_t pid)
+{
+	struct poking poking = { inject, pid };
+
+	return apart_run(poking_run, &poking);
+}
+
+static int guests_give_back(void *ctx)
+{
+	struct inject *inject = ctx;
 	const struct timespec moment = { .tv_nsec = scan_pause };
 	struct guests guests = {};
 	uint64_t start = clock_monotonic();
@@ -498,7 +600,76 @@ int attach_give_back(struct inject *inject)
 		if (!err && guests.count)
 			nanosleep(&moment, NULL);
 	} while (!err && guests.count && !late);
-	__atomic_store_n(&inject_shared(inject)->closed, 1, __ATOMIC_SEQ_CST);
 	array_deinit(&guests);
 	return err;
+}
+
+int attach_give_back(struct inject *inject)
+{
+	int err = apart_run(guests_give_back, inject);
+
+	inject_close(inject);
+	return err;
+}
+
+/* --- A process whose host is gone ----------------------------------------------------------- */
+
+static int boot_check(struct guest *guest, uint64_t inode)
+{
+	struct inject_mapping found;
+	pid_t host;
+	int err = remote_read(guest->pid, guest->boot_address, &guest->boot, sizeof(guest->boot));
+
+	if (err)
+		return err;
+	if (guest->boot.version != ENGINE_BOOT_VERSION || guest->boot.image_start != guest->address)
+		return err_set(-EPROTO,
+			       "the engine in process %d is of another version of assay; release "
+			       "it with that one",
+			       (int)guest->pid);
+	host = (pid_t)guest->boot.host_pid;
+	if (host > 0 && public_find(host, inode, &found))
+		return err_set(-EBUSY,
+			       "process %d is traced by process %d, which is alive; interrupt that "
+			       "(kill -INT %d)",
+			       (int)guest->pid, (int)host, (int)host);
+	guest->session = guest->boot.session;
+	return 0;
+}
+
+struct releasing {
+	const struct inject *inject;
+	pid_t pid;
+};
+
+static int releasing_run(void *ctx)
+{
+	const struct releasing *releasing = ctx;
+	const struct inject *inject = releasing->inject;
+	pid_t pid = releasing->pid;
+	struct guest guest = { .pid = pid, .places = inject_places(inject) };
+	struct inject_mapping mapping;
+	int err;
+
+	if (kill(pid, 0) && errno == ESRCH)
+		return err_set(-ESRCH, "there is no process %d", (int)pid);
+	if (!public_find(pid, 0, &mapping))
+		return err_set(-ESRCH,
+			       "process %d has no engine that could be released, or belongs to "
+			       "another user",
+			       (int)pid);
+	guest.address = shared_of(&mapping) - guest.places.shared;
+	guest.boot_address = guest.address + guest.places.boot;
+	err = boot_check(&guest, mapping.inode);
+	if (err)
+		return err;
+	guest.places.size = guest.boot.image_size;
+	return guest_release(&guest, 1);
+}
+
+int attach_release(const struct inject *inject, pid_t pid)
+{
+	struct releasing releasing = { inject, pid };
+
+	return apart_run(releasing_run, &releasing);
 }

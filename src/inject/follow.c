@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The host's side of the mailbox (wire/engine.h). An engine whose program is about to exec asks to be held: the host attaches
- * to the thread, and at the first instruction of the new program puts the engine in again and lets go.
+ * The host's side of the mailbox (wire/engine.h). An engine whose program is about to exec asks to
+ * be held: the host attaches to the thread, and at the first instruction of the new program puts
+ * the engine in again and lets go.
  *
- * There is one thing to sleep on, the bell, a futex that engines ring. What comes as a signal (a child has stopped or ended,
- * somebody wants to end us) rings it as well: the handler adds 1 before it returns, so that a sleep that is about to begin
- * does not.
+ * There is a bell in each process's memory, a futex that its engine rings, and one of our own. What
+ * comes as a signal (a child has stopped or ended, somebody wants to end us) rings that: the
+ * handler adds 1 before it returns, so that a sleep that is about to begin does not.
  *
- * 1. A thread is attached to only if the memory of its process has our session's number where the request says: ids from
- *    another pid namespace, or of a process that has died since, may be a stranger's.
- * 2. A file that gives privileges is never executed while we are attached: the kernel would leave them out.
- * 3. What a held thread does besides its exec (signals, stops, its end) happens to it as if nobody were attached.
+ * 1. A thread is attached to only if the memory of its process has our session's number where the
+ *    request says: ids from another pid namespace, or of a process that has died since, may be a
+ *    stranger's.
+ * 2. A file that gives privileges is never executed while we are attached: the kernel would leave
+ *    them out.
+ * 3. What a held thread does besides its exec (signals, stops, its end) happens to it as if nobody
+ *    were attached.
  * 4. The shared memory may hold anything: each field is read once and checked.
  */
 #include "inject/follow.h"
@@ -19,6 +23,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <linux/kcmp.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -31,10 +36,17 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/pids.h"
+#include "inject/inject_parts.h"
 #include "inject/remote.h"
 
 static const long attached_pause =
 	50000000; /* between two looks at a process that is not our child */
+
+/* How long a command may take to end after the first signal that wants it to. */
+static const uint64_t stop_patience = 3 * (uint64_t)NS_PER_S;
+/* Whoever signals a group and its leader, as timeout(1) does, has signalled once. */
+static const uint64_t stop_echo = 100 * (uint64_t)NS_PER_MS;
 
 /* A thread that is about to exec. After the exec it has its process's id. */
 struct held {
@@ -44,10 +56,11 @@ struct held {
 
 struct follow {
 	struct inject *inject;
-	struct engine_shared *shared;
 	pid_t pid; /* the command; 0: the process was attached to */
 	int process; /* pidfd of what was attached to */
 	uint64_t end; /* when to stop; 0: never */
+	uint64_t stopped; /* when the command was first told to end; 0: never */
+	int stops; /* signals that count as that one */
 	bool ended;
 	ARRAY(struct held) held;
 	struct follow_result result;
@@ -58,47 +71,71 @@ static const int handled[] = { INJECT_SIGNALS(X) SIGCHLD };
 #undef X
 enum { HANDLED_COUNT = sizeof(handled) / sizeof(handled[0]) };
 
-/* For the handler. */
-static struct engine_shared *volatile bell_memory;
+/* For the handler, which rings it; nobody else can write it. */
+static uint32_t bell;
 static volatile sig_atomic_t command_pid;
-static volatile sig_atomic_t stop_wanted;
+static volatile sig_atomic_t stop_wanted; /* the number of the first signal; 0: none came */
+static volatile sig_atomic_t stop_count;
+static volatile sig_atomic_t interrupt_ignored; /* as we were started */
 
-static void bell_ring(struct engine_shared *shared)
+void inject_ring(const struct inject *inject)
 {
-	__atomic_fetch_add(&shared->bell, 1, __ATOMIC_SEQ_CST);
-	syscall(SYS_futex, &shared->bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	bell_ring(&bell);
+}
+
+/*
+ * A terminal has signalled the command itself. Where interrupts are ignored, as in the background
+ * of a script, the command ignores them too: it is told to terminate.
+ */
+static void command_tell(int signal)
+{
+	if (command_pid)
+		kill(command_pid, signal == SIGINT && interrupt_ignored ? SIGTERM : signal);
 }
 
 static void on_signal(int signal, siginfo_t *info, void *context)
 {
 	int saved = errno;
+	bool terminal = info->si_code == SI_KERNEL;
 
-	/* A terminal has signalled the command itself. */
-	if (signal != SIGCHLD && info->si_code != SI_KERNEL && command_pid)
-		kill(command_pid, signal);
-	if (signal != SIGCHLD)
-		stop_wanted = 1;
-	bell_ring(bell_memory);
+	if (signal != SIGCHLD && !(terminal && signal == SIGINT && interrupt_ignored)) {
+		if (!terminal)
+			command_tell(signal);
+		if (!stop_wanted)
+			stop_wanted = signal;
+		stop_count++;
+	}
+	bell_ring(&bell);
 	errno = saved;
+}
+
+/* Who starts us without hangups (nohup) means it. An interrupt by somebody's kill is meant too. */
+static bool is_obeyed(int signal, const struct sigaction *old)
+{
+	return old->sa_handler != SIG_IGN || signal == SIGCHLD || signal == SIGINT ||
+	       signal == SIGTERM;
 }
 
 static void signals_take(struct follow *follow, struct sigaction old[HANDLED_COUNT])
 {
 	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
 
-	bell_memory = follow->shared;
 	command_pid = follow->pid;
-	stop_wanted = 0;
+	stop_wanted = stop_count = 0;
 	for (size_t i = 0; i < HANDLED_COUNT; i++) {
 		sigaction(handled[i], NULL, &old[i]);
-		if (old[i].sa_handler != SIG_IGN || handled[i] == SIGCHLD)
+		if (handled[i] == SIGINT)
+			interrupt_ignored = old[i].sa_handler == SIG_IGN;
+		if (is_obeyed(handled[i], &old[i]))
 			sigaction(handled[i], &action, NULL);
 	}
 	sigprocmask(SIG_SETMASK, inject_mask(follow->inject), NULL);
 }
 
+/* Those that come from now on wait until the caller wants them: the profile is not written yet. */
 static void signals_give(const struct sigaction old[HANDLED_COUNT])
 {
+	inject_signals_block();
 	for (size_t i = 0; i < HANDLED_COUNT; i++)
 		sigaction(handled[i], &old[i], NULL);
 }
@@ -202,7 +239,9 @@ static int hold(struct follow *follow, const struct engine_request *request)
 	return err;
 }
 
-/* Only a thread that is stopped can be let go; the signal for which it may have stopped, it gets. */
+/*
+ * Only a thread that is stopped can be let go; the signal for which it may have stopped, it gets.
+ */
 static void let_go(struct follow *follow, struct held *held)
 {
 	int status = 0;
@@ -213,6 +252,21 @@ static void let_go(struct follow *follow, struct held *held)
 		ptrace(PTRACE_DETACH, held->tid, NULL, (long)(status >> 16 ? 0 : WSTOPSIG(status)));
 	}
 	held_remove(follow, held);
+}
+
+static int module_serve(const struct follow *follow, const struct engine_request *request)
+{
+	struct {
+		struct stream_module head;
+		char path[PATH_MAX];
+	} module;
+	int err = session_check(follow, request);
+
+	err = err ? err : remote_read((pid_t)request->pid, request->path, &module, sizeof(module));
+	if (err)
+		return err;
+	module.path[PATH_MAX - 1] = '\0';
+	return inject_module_ask(follow->inject, (pid_t)request->pid, &module.head);
 }
 
 static int request_serve(struct follow *follow, const struct engine_request *request)
@@ -227,6 +281,8 @@ static int request_serve(struct follow *follow, const struct engine_request *req
 		if (held)
 			let_go(follow, held);
 		return held ? 0 : err_set(-ESRCH, "thread %u is not held", request->tid);
+	case ENGINE_REQUEST_MODULE:
+		return module_serve(follow, request);
 	}
 	return err_set(-EINVAL, "a request of unknown kind %u", request->kind);
 }
@@ -238,23 +294,109 @@ static void request_answer(struct engine_request *slot, int answer)
 	syscall(SYS_futex, &slot->state, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-static void requests_serve(struct follow *follow, bool closed)
+/* A process, and whoever shares its memory after a vfork, speaks for itself alone. */
+static int owner_check(const struct memory *memory, const struct engine_request *request)
 {
+	AUTO(free_ptr) char *thread = mem_printf("/proc/%u/task/%u", request->pid, request->tid);
+
+	if (!memory->pid)
+		return 0;
+	if ((pid_t)request->pid != memory->pid &&
+	    syscall(SYS_kcmp, memory->pid, (pid_t)request->pid, KCMP_VM, 0, 0))
+		return err_set(-EPERM, "process %d asks something for process %u", (int)memory->pid,
+			       request->pid);
+	if (access(thread, F_OK))
+		return err_set(-ESRCH, "process %u has no thread %u", request->pid, request->tid);
+	return 0;
+}
+
+/*
+ * In a pid namespace of its own a process tells numbers that are not ours. Its memory says who it
+ * is; whoever else asks there shares it after a vfork.
+ */
+static void request_translate(const struct memory *memory, struct engine_request *request)
+{
+	pid_t pid = memory->pid, thread;
+
+	if (!pid || !pids_differ(pid))
+		return;
+	if (pids_inner(pid) != (pid_t)request->pid)
+		pid = pids_find((pid_t)request->pid, memory->inode, pid);
+	thread = pid ? pids_thread(pid, (pid_t)request->tid) : 0;
+	request->pid = (uint32_t)pid;
+	request->tid = (uint32_t)thread;
+}
+
+static bool is_child(const struct memory *memory, pid_t pid)
+{
+	struct inject_mapping mapping;
+
+	return pid != memory->pid && pid > 0 &&
+	       inject_mapping_find(pid, "assay-own", memory->inode, &mapping);
+}
+
+/* A child: it has the parent's memory, in which it asks, until it gets its own. */
+static int fork_serve(struct follow *follow, const struct memory *memory,
+		      const struct engine_request *request)
+{
+	pid_t pid = (pid_t)request->pid;
+	int err;
+
+	if (!is_child(memory, pid))
+		pid = pids_find(pid, memory->inode, memory->pid);
+	if (!is_child(memory, pid))
+		err = err_set(-ESRCH, "process %u is no child of process %d", request->pid,
+			      (int)memory->pid);
+	else
+		err = inject_fork(follow->inject, pid, request->directory);
+	follow->result.alone += err != 0;
+	return err;
+}
+
+static int request_take(struct follow *follow, const struct memory *memory,
+			const struct engine_request *request)
+{
+	struct engine_request seen;
+	int err;
+
+	if (request->kind == ENGINE_REQUEST_FORK)
+		return fork_serve(follow, memory, request);
+	seen = *request;
+	request_translate(memory, &seen);
+	err = owner_check(memory, &seen);
+	return err ? err : request_serve(follow, &seen);
+}
+
+static void memory_serve(struct follow *follow, const struct memory *memory, bool closed)
+{
+	struct engine_shared *shared = memory->bytes;
+
 	for (size_t i = 0; i < ENGINE_REQUESTS; i++) {
-		struct engine_request *slot = &follow->shared->requests[i], request;
+		struct engine_request *slot = &shared->requests[i], request;
 		int answer;
 
 		if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != ENGINE_SLOT_ASKED)
 			continue;
 		memcpy(&request, slot, sizeof(request));
-		answer = closed ? -ESHUTDOWN : request_serve(follow, &request);
-		if (answer && !closed)
+		answer = closed ? -ESHUTDOWN : request_take(follow, memory, &request);
+		if (answer < 0 && !closed)
 			log_debug("%s", err_text());
 		request_answer(slot, answer);
 	}
 }
 
-/* False: it runs by itself, or was killed meanwhile; then its end is still to be seen, by us first. */
+static void requests_serve(struct follow *follow, bool closed)
+{
+	struct memories *memories = inject_memories(follow->inject);
+	const struct memory *memory = memories_after(memories, 0);
+
+	for (; memory; memory = memories_after(memories, memory->number))
+		memory_serve(follow, memory, closed);
+}
+
+/*
+ * False: it runs by itself, or was killed meanwhile; then its end is still to be seen, by us first.
+ */
 static bool program_take(struct follow *follow, pid_t pid)
 {
 	enum program_obstacle obstacle = PROGRAM_OTHER;
@@ -268,7 +410,10 @@ static bool program_take(struct follow *follow, pid_t pid)
 	return false;
 }
 
-/* Whether the one with this id, of a held thread or of its process, has done something that ends the holding. */
+/*
+ * Whether the one with this id, of a held thread or of its process, has done something that ends
+ * the holding.
+ */
 static bool held_look(struct follow *follow, pid_t id)
 {
 	int status = 0;
@@ -311,6 +456,30 @@ static void end_serve(struct follow *follow)
 	follow->result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/*
+ * Somebody wants the command to end, and it has not: after a while, or when told again, we leave it
+ * as it is, with what it has recorded so far.
+ */
+static void stop_serve(struct follow *follow)
+{
+	uint64_t now = clock_monotonic();
+
+	if (follow->ended || !stop_wanted)
+		return;
+	if (!follow->stopped) {
+		follow->stopped = now;
+		follow->stops = stop_count;
+	}
+	if (now - follow->stopped < stop_echo)
+		follow->stops = stop_count;
+	if (stop_count == follow->stops && now - follow->stopped < stop_patience)
+		return;
+	command_pid = 0;
+	follow->ended = follow->result.left = true;
+	follow->result.again = stop_count != follow->stops;
+	follow->result.exit_code = 128 + stop_wanted;
+}
+
 /* Of a process that is not our child only its end can be seen, and nothing rings then. */
 static void attached_serve(struct follow *follow)
 {
@@ -321,42 +490,71 @@ static void attached_serve(struct follow *follow)
 			(follow->end && clock_monotonic() >= follow->end);
 }
 
-/* Those that outlive the command go on without us. What was attached to is given back, and records until then. */
+/*
+ * Those that outlive the command go on without us. What was attached to is given back, and records
+ * until then.
+ */
 static void follow_close(struct follow *follow)
 {
 	if (follow->pid)
-		__atomic_store_n(&follow->shared->closed, 1, __ATOMIC_SEQ_CST);
+		inject_close(follow->inject);
 	requests_serve(follow, true);
 	while (follow->held.count)
 		let_go(follow, &follow->held.items[0]);
 	array_deinit(&follow->held);
 }
 
-static void bell_wait(const struct follow *follow, uint32_t bell)
+/* Gives the number of the newest memory whose bell is among them. */
+static uint32_t bells_collect(const struct follow *follow, struct bells *ret)
 {
-	const struct timespec moment = { .tv_nsec = attached_pause };
+	struct memories *memories = inject_memories(follow->inject);
+	const struct memory *memory = memories_after(memories, 0);
+	uint32_t newest = 0;
 
-	syscall(SYS_futex, &follow->shared->bell, FUTEX_WAIT, bell, follow->pid ? NULL : &moment,
-		NULL, 0);
+	ret->count = 0;
+	bells_add(ret, &bell, __atomic_load_n(&bell, __ATOMIC_SEQ_CST));
+	for (; memory; memory = memories_after(memories, memory->number)) {
+		uint32_t *word = &((struct engine_shared *)memory->bytes)->bell;
+
+		bells_add(ret, word, __atomic_load_n(word, __ATOMIC_SEQ_CST));
+		newest = memory->number;
+	}
+	return newest;
+}
+
+/* While there are processes that may end, somebody has to look. */
+static void sleep_until_rung(const struct follow *follow, const struct bells *bells)
+{
+	const struct timespec moment = { .tv_nsec = attached_pause }, look = { .tv_sec = 1 };
+	bool busy = !follow->pid || follow->stopped;
+
+	bells_wait(bells, busy ? &moment : &look);
 }
 
 static void serve(struct follow *follow, struct follow_result *ret)
 {
 	struct sigaction old[HANDLED_COUNT];
+	struct bells bells;
+	uint32_t newest;
 
 	signals_take(follow, old);
 	for (;;) {
-		uint32_t bell = __atomic_load_n(&follow->shared->bell, __ATOMIC_SEQ_CST);
-
+		newest = bells_collect(follow, &bells);
 		requests_serve(follow, false);
 		held_serve(follow);
-		if (follow->pid)
+		inject_tick_call(follow->inject);
+		if (follow->pid) {
 			end_serve(follow);
-		else
+			stop_serve(follow);
+		} else {
 			attached_serve(follow);
+		}
 		if (follow->ended)
 			break;
-		bell_wait(follow, bell);
+		inject_memories_collect(follow->inject);
+		/* A process that was given memory meanwhile rings a bell that nobody listens to. */
+		if (!memories_after(inject_memories(follow->inject), newest))
+			sleep_until_rung(follow, &bells);
 	}
 	follow_close(follow);
 	signals_give(old);
@@ -365,7 +563,7 @@ static void serve(struct follow *follow, struct follow_result *ret)
 
 int follow_run(struct inject *inject, pid_t pid, struct follow_result *ret)
 {
-	struct follow follow = { .inject = inject, .shared = inject_shared(inject), .pid = pid };
+	struct follow follow = { .inject = inject, .pid = pid };
 
 	serve(&follow, ret);
 	return 0;
@@ -376,7 +574,6 @@ int follow_attached(struct inject *inject, int process, uint64_t duration,
 {
 	struct follow follow = {
 		.inject = inject,
-		.shared = inject_shared(inject),
 		.process = process,
 		.end = duration ? clock_monotonic() + duration : 0,
 	};

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Serves: W1.
 /*
- * A child plays the engine: it asks in the mailbox as wire/engine.h says and execs. Whether the new program was taken is
- * asked of the program itself: grep finds the shared memory in its own maps, or it does not.
+ * A child plays the engine: it asks in the mailbox as wire/engine.h says and execs. Whether the new
+ * program was taken is asked of the program itself: grep finds the shared memory in its own maps,
+ * or it does not.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,13 +34,19 @@
 enum { FOUND = 0, NOT_FOUND = 1 }; /* what grep says */
 
 static struct inject *inject;
+static struct engine_shared *shared_memory; /* of all processes here */
 static struct engine_boot boot; /* in the child: a process that was taken has one */
 
 static int setup(void **state)
 {
-	if (inject_create(ENGINE_TOOL_NATIVE, 0, &inject))
+	struct memory *memory;
+
+	if (inject_create(ENGINE_TOOL_BIT(ENGINE_TOOL_NATIVE), 0, &inject))
 		return -1;
 	boot.session = inject_session(inject);
+	if (inject_memory_make(inject, 0, &memory))
+		return -1;
+	shared_memory = memory->bytes;
 	return 0;
 }
 
@@ -51,7 +59,7 @@ static int teardown(void **state)
 /* The engine's side of a request. */
 static int ask(uint32_t kind, const char *path)
 {
-	struct engine_shared *shared = inject_shared(inject);
+	struct engine_shared *shared = shared_memory;
 	struct engine_request *slot = &shared->requests[getpid() % ENGINE_REQUESTS];
 	uint32_t state;
 
@@ -74,13 +82,16 @@ static int ask(uint32_t kind, const char *path)
 static int follow(void (*child)(void), struct follow_result *ret)
 {
 	pid_t pid = fork();
+	int err;
 
 	if (pid == 0) {
 		alarm(20);
 		child();
 		_exit(99);
 	}
-	return follow_run(inject, pid, ret);
+	err = follow_run(inject, pid, ret);
+	sigprocmask(SIG_SETMASK, inject_mask(inject), NULL);
+	return err;
 }
 
 static uint64_t native_total(const struct follow_result *result)
@@ -253,8 +264,8 @@ static void signal_child(void)
 	waitpid(waker, NULL, 0);
 	raise(SIGUSR2);
 	/*
-	 * Blocked and pending SIGUSR2 (12), ignored SIGTRAP (5); 32 and 33 are libc's own, and whoever runs the tests
-	 * may ignore them.
+	 * Blocked and pending SIGUSR2 (12), ignored SIGTRAP (5); 32 and 33 are libc's own, and
+	 * whoever runs the tests may ignore them.
 	 */
 	execl("/bin/grep", "grep", "-qzP",
 	      "(?s)SigPnd:\\s0{13}800.*SigBlk:\\s0{13}800.*SigIgn:\\s0{7}[01][08]0{5}10",
@@ -316,7 +327,10 @@ static void test_unknown(void **state)
 
 static char privileged[] = "/tmp/follow_test.XXXXXX";
 
-/* Its effective user is the file's owner: the privilege had its effect, because nobody was attached. */
+/*
+ * Its effective user is the file's owner: the privilege had its effect, because nobody was
+ * attached.
+ */
 static void privileged_child(void)
 {
 	if (ask(ENGINE_REQUEST_EXEC, privileged) != -EPERM || is_traced())
@@ -348,7 +362,10 @@ static void test_privileged(void **state)
 	assert_int_equal(result.native[PROGRAM_PRIVILEGED], 1);
 }
 
-/* A filter that lets everything pass; a stricter one could kill for a call that is not the program's own. */
+/*
+ * A filter that lets everything pass; a stricter one could kill for a call that is not the
+ * program's own.
+ */
 static void filtered_child(void)
 {
 	struct sock_filter pass = { BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW };
@@ -388,7 +405,10 @@ static void test_other_user(void **state)
 	assert_int_equal(result.taken, 1);
 }
 
-/* No room for the engine: the program goes on as if nothing had been tried, its limits being its own. */
+/*
+ * No room for the engine: the program goes on as if nothing had been tried, its limits being its
+ * own.
+ */
 static void poor_child(void)
 {
 	const struct rlimit limit = { 1 << 20, 1 << 20 };
@@ -403,12 +423,12 @@ static void test_no_memory(void **state)
 
 	assert_int_equal(follow(poor_child, &result), 0);
 	assert_int_equal(result.exit_code, NOT_FOUND);
-	assert_int_equal(result.native[PROGRAM_OTHER], 1);
+	assert_int_equal(result.native[PROGRAM_LIMITED], 1);
 }
 
 /*
- * No descriptors for the way of the shared memory: what was mapped is gone again. The kernel does not choose addresses at random,
- * or one in fifty programs would have libraries there.
+ * No descriptors for the way of the shared memory: what was mapped is gone again. The kernel does
+ * not choose addresses at random, or one in fifty programs would have libraries there.
  */
 static void fileless_child(void)
 {
@@ -456,7 +476,7 @@ static void test_name_at_edge(void **state)
 static void orphan_child(void)
 {
 	if (fork() == 0) {
-		struct engine_shared *shared = inject_shared(inject);
+		struct engine_shared *shared = shared_memory;
 
 		while (!__atomic_load_n(&shared->closed, __ATOMIC_SEQ_CST))
 			usleep(1000);
@@ -472,12 +492,12 @@ static void test_closed(void **state)
 
 	assert_int_equal(follow(orphan_child, &result), 0);
 	assert_int_equal(result.exit_code, 3);
-	assert_int_equal(inject_shared(inject)->closed, 1);
+	assert_int_equal(shared_memory->closed, 1);
 }
 
 static void late_child(void)
 {
-	inject_shared(inject)->requests[7] =
+	shared_memory->requests[7] =
 		(struct engine_request){ .state = ENGINE_SLOT_TAKEN, .kind = ENGINE_REQUEST_EXEC };
 	_exit(0);
 }
@@ -488,7 +508,7 @@ static void test_late_request(void **state)
 	struct follow_result result;
 
 	assert_int_equal(follow(late_child, &result), 0);
-	assert_int_equal(inject_shared(inject)->requests[7].state, ENGINE_SLOT_TAKEN);
+	assert_int_equal(shared_memory->requests[7].state, ENGINE_SLOT_TAKEN);
 }
 
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)

@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Makes one piece of memory from two shared objects, as a dynamic linker would in the process; but here it is done once, in
- * the host, and the process gets the result.
+ * Makes one piece of memory from two shared objects, as a dynamic linker would in the process; but
+ * here it is done once, in the host, and the process gets the result.
  *
- * The engine is a shared object without libc. It decodes with Zydis, which distributions have as a shared library only. That
- * library wants very little of libc; the engine exports what it wants (engine/runtime.c). So the two can be laid one behind
- * the other and linked to each other, with nothing left over. What would need a real dynamic linker (thread-local storage,
- * indirect functions, other libraries) is refused by name. Constructors are not run: those of libZydis only serve features
- * of compilers that it does not use.
+ * The engine is a shared object without libc. It decodes with Zydis, which distributions have as a
+ * shared library only. That library wants very little of libc; the engine exports what it wants
+ * (engine/runtime.c). So the two can be laid one behind the other and linked to each other, with
+ * nothing left over. What would need a real dynamic linker (thread-local storage, indirect
+ * functions, other libraries) is refused by name. Constructors are not run: those of libZydis only
+ * serve features of compilers that it does not use.
  *
- * 1. Each object keeps the distances within itself: the first byte of the file's memory image lies on a page of its own.
- * 2. A page belongs to one segment at most and is never both writable and executable. Pages of no segment are not accessible.
+ * 1. Each object keeps the distances within itself: the first byte of the file's memory image lies
+ *    on a page of its own.
+ * 2. A page belongs to one segment at most and is never both writable and executable. Pages of no
+ *    segment are not accessible.
  * 3. Relocated words that the linker marks as read-only afterwards (RELRO) are.
- * 4. The only words that depend on the address of the image are in `fixes`, and each holds address + value.
+ * 4. The only words that depend on the address of the image are in `fixes`, and each holds address
+ *    + value.
  */
 #include "inject/image.h"
 
@@ -225,7 +229,10 @@ static bool object_find(const struct object *object, const char *name, uint64_t 
 	return false;
 }
 
-/* A symbol that a relocation names: where it is, or, if nobody has it and nobody minds, NULL's place: *ret_null. */
+/*
+ * A symbol that a relocation names: where it is, or, if nobody has it and nobody minds, NULL's
+ * place: *ret_null.
+ */
 static int symbol_resolve(const struct builder *builder, const struct object *object, size_t number,
 			  uint64_t *ret, bool *ret_null)
 {
@@ -338,6 +345,7 @@ static int builder_run(struct builder *builder, const struct image_file *engine,
 	image->size = objects[0].size + objects[1].size;
 	image->bytes = mem_zalloc(image->size);
 	image->protection = mem_zalloc(image->size / IMAGE_PAGE);
+	image->empty = mem_zalloc(image->size / IMAGE_PAGE);
 	for (size_t i = 0; i < 2 && !err; i++)
 		err = object_load(image, &objects[i]);
 	for (size_t i = 0; i < 2 && !err; i++)
@@ -370,8 +378,14 @@ void image_destroy(struct image *image)
 		return;
 	free(image->bytes);
 	free(image->protection);
+	free(image->empty);
 	free(image->fixes);
 	free(image);
+}
+
+static bool page_is_empty(const uint8_t *page)
+{
+	return !*page && !memcmp(page, page + 1, IMAGE_PAGE - 1);
 }
 
 void image_place(struct image *image, uint64_t address)
@@ -382,6 +396,8 @@ void image_place(struct image *image, uint64_t address)
 		memcpy(image->bytes + image->fixes[i].offset, &value, sizeof(value));
 	}
 	image->address = address;
+	for (size_t i = 0; i < image->size / IMAGE_PAGE; i++)
+		image->empty[i] = page_is_empty(image->bytes + i * IMAGE_PAGE);
 }
 
 int image_create_own(struct image **ret)

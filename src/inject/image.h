@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The engine and its decoder as one piece of memory, ready to be put at any address of any process. */
+/*
+ * The engine and its decoder as one piece of memory, ready to be put at any address of any process.
+ */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +29,7 @@ struct image {
 	uint8_t *bytes;
 	size_t size; /* whole pages */
 	uint8_t *protection; /* PROT_ bits of each page */
+	bool *empty; /* of each page: it holds zeros only */
 	struct image_fix *fixes;
 	size_t fix_count;
 	uint64_t entry; /* offset of engine_entry */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Serves: W1.
 /*
- * The image is put into this process and its decoder run there, beside the same decoder as the dynamic linker has loaded it:
- * both must say the same. Then files that a linker would not make.
+ * The image is put into this process and its decoder run there, beside the same decoder as the
+ * dynamic linker has loaded it: both must say the same. Then files that a linker would not make.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -252,7 +253,7 @@ static void entry_run(struct image *image, struct engine_boot *boot)
 static void test_entry(void **state)
 {
 	AUTO(image_destroy_auto) struct image *image = NULL;
-	struct engine_boot boot = { .tool = ENGINE_TOOL_NATIVE };
+	struct engine_boot boot = { .tools = ENGINE_TOOL_BIT(ENGINE_TOOL_NATIVE) };
 	struct engine_registers found;
 	int ends[2];
 	pid_t pid;
@@ -379,7 +380,10 @@ static uint64_t random_next(uint64_t *seed)
 	return *seed;
 }
 
-/* Bytes of the headers, symbols and relocations are changed; whatever comes of it, nothing else may be touched. */
+/*
+ * Bytes of the headers, symbols and relocations are changed; whatever comes of it, nothing else may
+ * be touched.
+ */
 static void mutate(struct image_file engine, struct image_file library, bool is_engine,
 		   uint64_t *seed)
 {

@@ -14,10 +14,28 @@ struct inject_places {
 	uint64_t size; /* of everything that is mapped */
 };
 
+struct inject_mapping {
+	uint64_t start, end, inode;
+};
+
 struct inject_places inject_places(const struct inject *inject);
-/* The file of the shared memory. */
-int inject_memory(const struct inject *inject);
+/* The process that serves the engines. */
+pid_t inject_host(const struct inject *inject);
+/* The file that every process with this engine has mapped. */
+int inject_public_file(const struct inject *inject);
+/*
+ * Where a process has a file of this name and inode (0: any) mapped from its beginning; false:
+ * nowhere.
+ */
+bool inject_mapping_find(pid_t pid, const char *name, uint64_t inode, struct inject_mapping *ret);
+/* A child that was just forked gets memory of its own, through a socket of its own. */
+int inject_fork(struct inject *inject, pid_t pid, int socket);
+/* Pieces of memory that nobody needs go. */
+void inject_memories_collect(struct inject *inject);
+/* Engines are told that nobody listens any more. */
+void inject_close(struct inject *inject);
 int inject_filters_check(const struct inject *inject, struct remote *remote);
+int inject_room_check(const struct inject *inject, struct remote *remote);
 /* The engine is in place, but no thread is in it. */
 int inject_install(struct inject *inject, struct remote *remote, uint64_t *ret_address);
 void inject_remove(const struct inject *inject, struct remote *remote, uint64_t address);

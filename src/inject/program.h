@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which programs can be taken: looked at before they are executed, because afterwards it is too late. */
+/*
+ * Which programs can be taken: looked at before they are executed, because afterwards it is too
+ * late.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -12,6 +15,7 @@
 	X(FOREIGN, "foreign", "programs that are not 64-bit x86 code")                             \
 	X(UNREADABLE, "unreadable", "programs that may be executed but not read")                  \
 	X(FILTERED, "filtered", "programs whose system calls are filtered (seccomp)")              \
+	X(LIMITED, "limited", "programs whose memory is limited (RLIMIT_AS, RLIMIT_DATA)")         \
 	X(OTHER, "other", "programs that could not be stopped or written to")
 
 enum program_obstacle {
@@ -39,8 +43,8 @@ int program_user_get(pid_t pid, struct program_user *ret);
 int program_find(const char *name, char **ret_path);
 
 /*
- * Looks at a file, and through #! at its interpreter. root is put before the interpreter's path: "" or "/proc/PID/root". What
- * is neither a script nor ELF is fine: exec has to know.
+ * Looks at a file, and through #! at its interpreter. root is put before the interpreter's path: ""
+ * or "/proc/PID/root". What is neither a script nor ELF is fine: exec has to know.
  */
 enum program_obstacle program_check(const char *path, const char *root,
 				    const struct program_user *user);

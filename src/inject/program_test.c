@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Serves: W1.
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

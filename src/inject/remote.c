@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A system call in another process: set the registers, let it run into a system call instruction, stop it behind.
+ * A system call in another process: set the registers, let it run into a system call instruction,
+ * stop it behind.
  *
- * The instruction is one in the vdso, which the kernel maps into every process; so no byte of the program is changed. The
- * stops are those at entry and exit of a system call (PTRACE_SYSCALL). A single step would need one stop less, but it comes as
- * a SIGTRAP, and where the program ignores or blocks that signal, the kernel would set it back to its default.
+ * The instruction is one in the vdso, which the kernel maps into every process; so no byte of the
+ * program is changed. The stops are those at entry and exit of a system call (PTRACE_SYSCALL). A
+ * single step would need one stop less, but it comes as a SIGTRAP, and where the program ignores or
+ * blocks that signal, the kernel would set it back to its default.
  *
- * 1. Between remote_init() and remote_release() the thread is in the stop at the exit of a system call; there all registers
- *    can be set and none is changed by the kernel afterwards. At PTRACE_EVENT_EXEC itself it still would: rax.
- * 2. All signals are blocked meanwhile, so that none is delivered with registers that are not the program's. They stay
- *    pending. Only SIGKILL and SIGSTOP get through; the second is kept and sent again at the end.
+ * 1. Between remote_init() and remote_release() the thread is in the stop at the exit of a system
+ *    call; there all registers can be set and none is changed by the kernel afterwards. At
+ *    PTRACE_EVENT_EXEC itself it still would: rax.
+ * 2. All signals are blocked meanwhile, so that none is delivered with registers that are not the
+ *    program's. They stay pending. Only SIGKILL and SIGSTOP get through; the second is kept and
+ *    sent again at the end.
  */
 #include "inject/remote.h"
 
@@ -180,7 +184,10 @@ int remote_registers_set(const struct remote *remote, const struct user_regs_str
 		       : 0;
 }
 
-/* In a call with a mask of its own, such as ppoll(), what is shown and set is the mask before the call. */
+/*
+ * In a call with a mask of its own, such as ppoll(), what is shown and set is the mask before the
+ * call.
+ */
 static int signals_block(struct remote *remote)
 {
 	uint64_t all = ~0ull;
@@ -268,7 +275,10 @@ int remote_release(struct remote *remote, const struct user_regs_struct *registe
 
 void remote_abandon(struct remote *remote)
 {
-	/* Without a place for system calls none was made: the registers are untouched, perhaps not even known. */
+	/*
+	 * Without a place for system calls none was made: the registers are untouched, perhaps not
+	 * even known.
+	 */
 	if (remote->syscall)
 		remote_registers_set(remote, &remote->registers);
 	if (remote->blocked)

@@ -2,8 +2,9 @@
 /*
  * System calls in the name of a thread that this thread has stopped with ptrace, and its stops.
  *
- * Everything here is for the thread that has attached. A thread that ends while it is worked on (SIGKILL is not to be kept
- * off) makes the functions fail with -ESRCH; its end is left for whoever waits for it.
+ * Everything here is for the thread that has attached. A thread that ends while it is worked on
+ * (SIGKILL is not to be kept off) makes the functions fail with -ESRCH; its end is left for whoever
+ * waits for it.
  */
 #pragma once
 
@@ -30,17 +31,27 @@ enum remote_event {
 	REMOTE_ENDED,
 };
 
-/* What a thread or process has done, if anything, with its status as waitpid() has it. It stays to be seen. */
+/*
+ * What a thread or process has done, if anything, with its status as waitpid() has it. It stays to
+ * be seen.
+ */
 enum remote_event remote_look(pid_t tid, bool wait, int *ret_status);
 /* Has seen it: a stop can then be ended, an end is forgotten by the kernel. */
 void remote_see(pid_t tid);
 
-/* Lets a thread go on that stopped for anything but what one has attached for: signals reach it as if nobody were attached. */
+/*
+ * Lets a thread go on that stopped for anything but what one has attached for: signals reach it as
+ * if nobody were attached.
+ */
 void remote_resume(pid_t tid, int status);
 
-/* remote->tid is at PTRACE_EVENT_EXEC: goes to the end of the exec, before the first instruction. */
+/*
+ * remote->tid is at PTRACE_EVENT_EXEC: goes to the end of the exec, before the first instruction.
+ */
 int remote_init(struct remote *remote);
-/* remote->tid is stopped anywhere in its program: all signals are blocked, nothing else is changed. */
+/*
+ * remote->tid is stopped anywhere in its program: all signals are blocked, nothing else is changed.
+ */
 int remote_init_running(struct remote *remote);
 int remote_registers_get(struct remote *remote);
 int remote_registers_set(const struct remote *remote, const struct user_regs_struct *registers);

@@ -2,25 +2,29 @@
 /*
  * All threads of a process, stopped.
  *
- * PTRACE_SEIZE stops nothing; PTRACE_INTERRUPT stops a thread wherever it is, also in a system call. Threads that are made while
- * others are being stopped are found in /proc, until a look finds no new one. Nothing says when a thread of many has stopped, so
- * they are looked at in turn.
+ * PTRACE_SEIZE stops nothing; PTRACE_INTERRUPT stops a thread wherever it is, also in a system
+ * call. Threads that are made while others are being stopped are found in /proc, until a look finds
+ * no new one. Nothing says when a thread of many has stopped, so they are looked at in turn.
  *
- * A stop interrupts system calls as a signal without a handler does. The kernel leaves a number of its own in rax (ERESTARTSYS
- * and its kin) and does the call again on the way back, if the registers are still the same. As ours are not, we do what it
- * would do (task_settle). Two things it does not do for us:
+ * A stop interrupts system calls as a signal without a handler does. The kernel leaves a number of
+ * its own in rax (ERESTARTSYS and its kin) and does the call again on the way back, if the
+ * registers are still the same. As ours are not, we do what it would do (task_settle). Two things
+ * it does not do for us:
  *
- * 1. A signal with a handler that waits at that moment decides between doing it again and EINTR, and one for a fault belongs to
- *    just this instruction. So signals go first: the thread runs into its handler and is stopped there.
- * 2. Some calls give EINTR for every stop (signal(7) lists them for SIGSTOP), and for signals that would be ignored but that wake a
- *    thread with a tracer. We put the kernel's number for "again unless there is a handler" in its place. Their timeout then begins
- *    anew: nobody knows how much was left of it.
+ * 1. A signal with a handler that waits at that moment decides between doing it again and EINTR,
+ *    and one for a fault belongs to just this instruction. So signals go first: the thread runs
+ *    into its handler and is stopped there.
+ * 2. Some calls give EINTR for every stop (signal(7) lists them for SIGSTOP), and for signals that
+ *    would be ignored but that wake a thread with a tracer. We put the kernel's number for "again
+ *    unless there is a handler" in its place. Their timeout then begins anew: nobody knows how much
+ *    was left of it.
  *
- * A thread that goes on is asked to stop again after a turn, which is twice as long each time: one that has got no processor
- * within its turn, on a busy machine, would stop where it was, again and again.
+ * A thread that goes on is asked to stop again after a turn, which is twice as long each time: one
+ * that has got no processor within its turn, on a busy machine, would stop where it was, again and
+ * again.
  *
- * Signals that would be ignored may also wake a thread which has no tracer, while another one has. So all are attached to before the
- * first is stopped, and all are let go together.
+ * Signals that would be ignored may also wake a thread which has no tracer, while another one has.
+ * So all are attached to before the first is stopped, and all are let go together.
  */
 #include "inject/threads.h"
 
@@ -52,7 +56,7 @@ static const long look_pause = 50000;
 static const uint64_t release_patience = 200000000;
 static const uint64_t remind_pause = 500000000;
 
-/* --- What /proc says ------------------------------------------------------------------------------------- */
+/* --- What /proc says --------------------------------------------------------------------- */
 
 uint64_t task_status(pid_t pid, pid_t tid, const char *name, int base)
 {
@@ -83,7 +87,7 @@ bool task_has_signal(pid_t pid, pid_t tid)
 	return (own | shared) & ~blocked & caught;
 }
 
-/* --- Interrupted system calls ---------------------------------------------------------------------------- */
+/* --- Interrupted system calls ------------------------------------------------------------ */
 
 /* Calls that give EINTR for a stop and can be done again as if they had not been begun. */
 static bool is_restartable(uint64_t number)
@@ -145,7 +149,7 @@ void task_settle(struct user_regs_struct *registers)
 	registers->orig_rax = ~0ull;
 }
 
-/* --- Stopping -------------------------------------------------------------------------------------------- */
+/* --- Stopping ---------------------------------------------------------------------------- */
 
 static struct task *task_find(struct threads *threads, pid_t tid)
 {
@@ -306,7 +310,10 @@ static bool is_complete(const struct threads *threads)
 	return task_status(threads->pid, threads->pid, "Threads", 10) == threads->tasks.count;
 }
 
-/* A thread that stopped for something else has forgotten that it was asked to. To ask once more does no harm. */
+/*
+ * A thread that stopped for something else has forgotten that it was asked to. To ask once more
+ * does no harm.
+ */
 static void tasks_remind(const struct threads *threads, uint64_t *at)
 {
 	uint64_t now = clock_monotonic();
@@ -327,7 +334,10 @@ int threads_collect(struct threads *threads,
 	bool all = false, new = true;
 	int err = 0;
 
-	/* The look for new ones comes last: one that has stopped may have made another right before. */
+	/*
+	 * The look for new ones comes last: one that has stopped may have made another right
+	 * before.
+	 */
 	while (!err && (!all || new || !is_complete(threads))) {
 		err = tasks_look(threads, &all, stopped);
 		err = err ? err : tasks_scan(threads, &new);

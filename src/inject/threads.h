@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * All threads of a process that runs, stopped with ptrace one by one, and those that come meanwhile.
+ * All threads of a process that runs, stopped with ptrace one by one, and those that come
+ * meanwhile.
  *
  * Everything here is for one thread of the host, as in remote.h.
  */
@@ -34,9 +35,10 @@ struct threads {
 };
 
 /*
- * Attaches to all threads and calls stopped() whenever one of them has stopped for another reason than a signal, until it has
- * marked all as done. Others it lets go on with task_resume(); they are asked to stop again. A process that has ended in the
- * meantime gives -ESRCH, one that executes another program -EAGAIN, one that takes too long -ETIMEDOUT.
+ * Attaches to all threads and calls stopped() whenever one of them has stopped for another reason
+ * than a signal, until it has marked all as done. Others it lets go on with task_resume(); they are
+ * asked to stop again. A process that has ended in the meantime gives -ESRCH, one that executes
+ * another program -EAGAIN, one that takes too long -ETIMEDOUT.
  */
 int threads_collect(struct threads *threads,
 		    int (*stopped)(struct threads *threads, struct task *task, int status));
@@ -44,10 +46,13 @@ void task_resume(const struct threads *threads, struct task *task, int signal);
 /* Detaches from all; what was not changed goes on as it was. */
 void threads_deinit(struct threads *threads);
 
-/* A line of /proc/PID/task/TID/status that begins with the name, as a number to a base; 0 if there is none. */
+/*
+ * A line of /proc/PID/task/TID/status that begins with the name, as a number to a base; 0 if there
+ * is none.
+ */
 uint64_t task_status(pid_t pid, pid_t tid, const char *name, int base);
 
-/* --- System calls that the stop has interrupted --- */
+/* --- System calls that the stop has interrupted ------------------------------------------ */
 
 /* Whether it is in one: the kernel would do it again if nobody did anything. */
 bool task_is_interrupted(const struct user_regs_struct *registers);

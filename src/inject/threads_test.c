@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Children that wait in system calls are stopped and let go: the calls are known, and go on as if nothing had been. */
+// Serves: W1.
+/*
+ * Children that wait in system calls are stopped and let go: the calls are known, and go on as if
+ * nothing had been.
+ */
 #include "inject/threads.h"
 
 #include <errno.h>

@@ -6,9 +6,8 @@
 #include <stdint.h>
 
 /*
- * Columns: name, what it says.
- * Vector instructions work on vector registers and not on a single floating-point number in one. Moves are not floating,
- * whatever type their name suggests.
+ * Columns: name, what it says. Vector instructions work on vector registers and not on a single
+ * floating-point number in one. Moves are not floating, whatever type their name suggests.
  */
 #define EFFECTS_TRAITS(X)                                                                          \
 	X(CONDITIONAL, "a branch that may not be taken")                                           \
@@ -35,7 +34,8 @@ enum effects_trait {
 
 struct effects {
 	uint8_t length; /* bytes */
-	uint8_t loads; /* places in memory that are read; one for each repeated or gathered operand */
+	/* places in memory that are read; one for each repeated or gathered operand */
+	uint8_t loads;
 	uint8_t stores;
 	uint16_t traits; /* bits of enum effects_trait */
 };

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The arithmetic of wire/uop_exec.h that has no loops, against the compiler's 128 bits and against loops. */
+// Serves: V2.
+/*
+ * The arithmetic of isa/uop_exec.h that has no loops, against the compiler's 128 bits and against
+ * loops.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,7 +18,7 @@
 #define UOP_STORE(context, address, size, value, unknown) UOP_END_OVERLAY_FULL
 #define UOP_POISON(context, address, size) UOP_END_OVERLAY_FULL
 
-#include "wire/uop_exec.h"
+#include "isa/uop_exec.h"
 
 enum {
 	ROUNDS = 500000,

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The lifter: decodes instruction by instruction and lets the rule of each mnemonic (lift_rules.c) emit its
- * micro-operations.
+ * The lifter: decodes instruction by instruction and lets the rule of each mnemonic (lift_rules.c)
+ * emit its micro-operations.
  *
- * An instruction is lifted whole or not at all: one that does not fit any more is taken back, and the block ends
- * with a jump to it. Operands are *places*: they are read before anything is written, an address is computed by
- * the very micro-operation that uses it, and temporaries live no longer than their instruction.
+ * An instruction is lifted whole or not at all: one that does not fit any more is taken back, and
+ * the block ends with a jump to it. Operands are *places*: they are read before anything is
+ * written, an address is computed by the very micro-operation that uses it, and temporaries live no
+ * longer than their instruction.
  *
  * Invariants:
  * 1. The last micro-operation of a block leaves it: JUMP, JUMP_TO or GIVE_UP.
- * 2. Every instruction has at least one micro-operation, so that instructions can be counted by them.
+ * 2. Every instruction has at least one micro-operation, so that instructions can be counted by
+ *    them.
  * 3. Nothing is read after a register that it depends on was written by the same instruction.
- * 4. A block is the same wherever its module is loaded: addresses are in the module, and relative to UOP_BIAS.
+ * 4. A block is the same wherever its module is loaded: addresses are in the module, and relative
+ *    to UOP_BIAS.
  */
 #include <assert.h>
 #include <string.h>
@@ -300,11 +303,13 @@ static void lift_instruction(struct lifter *l)
 		rule.lift(l, rule.arg);
 	else
 		lift_unruled(l);
+	lift_upper_clear(l);
 }
 
 /*
- * A block that begins with no instruction. The bytes that are none are its code, so that it is not used once others are
- * there. Where bytes were lacking there is no telling: such a block has no code.
+ * A block that begins with no instruction. The bytes that are none are its code, so that it is not
+ * used once others are there. Where bytes were lacking there is no telling: such a block has no
+ * code.
  */
 static void lift_no_instruction(struct lifter *l, bool lacking, size_t size)
 {

@@ -8,8 +8,9 @@
 #include "wire/uop.h"
 
 /*
- * Translates the block that begins at pc in its module, of whose code size bytes are at hand. There is always a block: one that
- * begins with something that cannot be interpreted gives up at once and says why.
+ * Translates the block that begins at pc in its module, of whose code size bytes are at hand. There
+ * is always a block: one that begins with something that cannot be interpreted gives up at once and
+ * says why.
  */
 void lift_block(const void *code, size_t size, uint64_t pc, struct uop_block *ret);
 

@@ -221,7 +221,10 @@ void lift_compare_exchange(struct lifter *l, unsigned arg)
 		return;
 	}
 	lift_op(l, UOP_OP_SUB, place.size, UOP_NONE, UOP_RAX, lift_reg(old), UOP_FLAGS);
-	/* Whole registers are selected: of the two, only the one that is written has its upper half cleared. */
+	/*
+	 * Whole registers are selected: of the two, only the one that is written has its upper half
+	 * cleared.
+	 */
 	if (place.size == 4) {
 		lift_mov(l, 4, old, lift_reg(old), 0);
 		lift_mov(l, 4, given, lift_reg(given), 0);

@@ -8,8 +8,9 @@ static uint64_t branch_target(const struct lifter *l)
 }
 
 /*
- * With an operand-size prefix Intel's processors branch as without it, AMD's to a 16-bit address. Nobody means that;
- * together with REX.W, which undoes it, it pads calls to __tls_get_addr. Far branches are of the past.
+ * With an operand-size prefix Intel's processors branch as without it, AMD's to a 16-bit address.
+ * Nobody means that; together with REX.W, which undoes it, it pads calls to __tls_get_addr. Far
+ * branches are of the past.
  */
 static bool gives_up_branch(struct lifter *l)
 {
@@ -282,6 +283,18 @@ void lift_flip_carry(struct lifter *l, unsigned not_carry)
 
 	lift_op(l, UOP_OP_SETCC, 8, value, not_carry, lift_reg(UOP_NONE), 0);
 	lift_emit(l, (struct uop){ .op = UOP_OP_FLAGS_SET, .size = 8, .a = value, .imm = UOP_CF });
+}
+
+/*
+ * xtest. An interrupt ends a transaction, and a run does not begin one: it is always outside, which
+ * the processor says with ZF.
+ */
+void lift_outside(struct lifter *l, unsigned arg)
+{
+	uint8_t flags = lift_temp(l);
+
+	lift_mov(l, 8, flags, lift_imm(UOP_ZF), 0);
+	lift_op(l, UOP_OP_FLAGS_SET, 8, UOP_NONE, flags, lift_imm(UOP_STATUS), 0);
 }
 
 void lift_end(struct lifter *l, unsigned end)

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Lifting of shuffles, of arithmetic and comparisons in the lanes of vectors, and of what brings lanes out. */
+/*
+ * Lifting of shuffles of vectors of 128 bits, and of what brings lanes in and out.
+ */
 #include "isa/lift_vector.h"
 
 /* dst = a op b, with an imm that is no operand. */
@@ -21,36 +23,6 @@ static void lanes_put(struct lifter *l, const ZydisDecodedOperand *dst, unsigned
 	lane_op(l, op, vector_high(dst), high[0], high[1], high_imm);
 	if (is_read)
 		lift_mov(l, 8, to_low, lift_reg(result), 0);
-}
-
-/* Half by half; arg is the operation, and the size of a lane << LIFT_LANE_SHIFT. */
-void lift_lanes(struct lifter *l, unsigned arg)
-{
-	struct vector_insn insn;
-	uint8_t first[2], second[2];
-
-	if (!vector_insn_get(l, &insn))
-		return;
-	/* A vector compared with itself is how all bits are set. */
-	if (vector_is_same(&insn) && (arg & 0xff) == UOP_OP_LANES_EQ) {
-		vector_put(l, insn.dst, half_imm(-1), half_imm(-1));
-		return;
-	}
-	vector_registers(l, insn.first, first);
-	vector_registers(l, insn.second, second);
-	for (int i = 0; i < 2; i++)
-		lane_op(l, arg & 0xff, vector_low(insn.dst) + i * HALF_TO_HIGH, first[i], second[i],
-			arg >> LIFT_LANE_SHIFT);
-}
-
-/* The sign bits of all lanes of arg bytes. */
-void lift_signs(struct lifter *l, unsigned size)
-{
-	struct vector_insn insn;
-
-	if (vector_insn_get(l, &insn))
-		lane_op(l, UOP_OP_SIGNS, lift_gpr(insn.dst->reg.value), vector_low(insn.second),
-			vector_high(insn.second), size);
 }
 
 static unsigned pick_pair(unsigned first, unsigned second)
@@ -118,7 +90,10 @@ void lift_duplicate(struct lifter *l, unsigned which)
 			source[i], pick_pair(which, which));
 }
 
-/* punpckl and the like: arg is the size of a lane, with LIFT_HIGH_LANES for those of the high halves. */
+/*
+ * punpckl and the like: arg is the size of a lane, with LIFT_HIGH_LANES for those of the high
+ * halves.
+ */
 void lift_interleave(struct lifter *l, unsigned arg)
 {
 	struct vector_insn insn;
@@ -237,7 +212,9 @@ static struct half bytes_of(struct lifter *l, const uint8_t *row, unsigned count
 	return half_reg(result);
 }
 
-/* pslldq, psrldq, palignr: 16 bytes out of a row of three vectors, of which one or two are zeros. */
+/*
+ * pslldq, psrldq, palignr: 16 bytes out of a row of three vectors, of which one or two are zeros.
+ */
 void lift_shift_bytes(struct lifter *l, unsigned how)
 {
 	struct vector_insn insn;

@@ -2,11 +2,11 @@
 /*
  * Lifting of string instructions, and of everything whose results are not followed.
  *
- * An *opaque* instruction does to registers, flags and memory what its operands say, with values that are not
- * computed: written registers, flags and memory become unknown, read memory is only noted. Vector code, x87,
- * random numbers and clocks are opaque.
+ * An *opaque* instruction does to registers, flags and memory what its operands say, with values
+ * that are not computed: written registers, flags and memory become unknown, read memory is only
+ * noted. Vector code, x87, random numbers and clocks are opaque.
  */
-#include "isa/lift_private.h"
+#include "isa/lift_vector.h"
 
 enum {
 	IF_EQUAL = 4,
@@ -137,11 +137,16 @@ static bool opaque_memory(struct lifter *l, const ZydisDecodedOperand *operand)
 	return true;
 }
 
-static void opaque_vector(struct lifter *l, unsigned number)
+/* Above its length a vector is cleared, or stays: lift_upper_clear(). */
+static void opaque_vector(struct lifter *l, const ZydisDecodedOperand *operand)
 {
-	if (number < 16)
-		lift_emit(l, (struct uop){
-				     .op = UOP_OP_FORGET, .size = 16, .dst = UOP_XMM0 + number });
+	unsigned bytes = vector_bytes(operand), written = operand->size / 8;
+
+	if (ZydisRegisterGetClass(operand->reg.value) == ZYDIS_REGCLASS_XMM)
+		written = 16;
+	lift_emit(l, (struct uop){ .op = UOP_OP_FORGET,
+				   .size = written < 16 || written > bytes ? bytes : written,
+				   .dst = vector_low(operand) });
 }
 
 static bool opaque_register(struct lifter *l, const ZydisDecodedOperand *operand)
@@ -158,7 +163,14 @@ static bool opaque_register(struct lifter *l, const ZydisDecodedOperand *operand
 	}
 	if (class == ZYDIS_REGCLASS_XMM || class == ZYDIS_REGCLASS_YMM ||
 	    class == ZYDIS_REGCLASS_ZMM) {
-		opaque_vector(l, ZydisRegisterGetId(operand->reg.value));
+		opaque_vector(l, operand);
+		return true;
+	}
+	if (class == ZYDIS_REGCLASS_MASK) {
+		lift_emit(l,
+			  (struct uop){ .op = UOP_OP_FORGET,
+					.size = 8,
+					.dst = UOP_K0 + ZydisRegisterGetId(operand->reg.value) });
 		return true;
 	}
 	return class != ZYDIS_REGCLASS_SEGMENT && class != ZYDIS_REGCLASS_IP;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the lifter share: emitting, and operands as places that are read and written. */
+/*
+ * What the files of the lifter share: emitting, and operands as places that are read and written.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -53,9 +55,15 @@ enum {
 	LIFT_HIGH = 1, /* a half, */
 	LIFT_SECOND = 2, /* a source operand, and */
 	LIFT_TO_HIGH =
-		2, /* how far that is shifted for the high half of the destination: lift_vector_halves() */
+		/*
+		 * how far that is shifted for the high half of the destination:
+		 * lift_vector_halves()
+		 */
+	2,
 	LIFT_LANE_SHIFT = 8, /* lift_lanes() */
 	LIFT_HIGH_LANES = 16, /* lift_interleave() */
+	LIFT_INVERTED = 1 << 16, /* lift_mask_logic() */
+	LIFT_TEST = 16, /* lift_mask_test() */
 	LIFT_BYTES_LEFT = 0, /* lift_shift_bytes() */
 	LIFT_BYTES_RIGHT,
 	LIFT_BYTES_ALIGN,
@@ -116,14 +124,20 @@ lift_fn lift_shift, lift_shift_double, lift_shift_quiet, lift_multiply, lift_mul
 /* lift_flow.c */
 lift_fn lift_branch, lift_branch_count, lift_loop, lift_jmp, lift_call, lift_ret, lift_push,
 	lift_pop, lift_leave, lift_enter, lift_setcc, lift_cmov, lift_push_flags, lift_pop_flags,
-	lift_lahf, lift_sahf, lift_flag, lift_flip_carry, lift_end;
+	lift_lahf, lift_sahf, lift_flag, lift_flip_carry, lift_outside, lift_end;
 /* lift_vector.c */
-lift_fn lift_vector_move, lift_vector_low, lift_vector_scalar, lift_vector_halves, lift_vector_half,
-	lift_vector_logic, lift_movsd, lift_cmpsd;
+lift_fn lift_vector_low, lift_vector_scalar, lift_vector_halves, lift_vector_half, lift_movsd,
+	lift_cmpsd;
 /* lift_lanes.c */
-lift_fn lift_lanes, lift_signs, lift_shuffle, lift_shuffle_halves, lift_shuffle_words,
-	lift_duplicate, lift_interleave, lift_extract, lift_insert, lift_shift_lanes,
-	lift_shift_bytes, lift_compare_floats;
+lift_fn lift_shuffle, lift_shuffle_halves, lift_shuffle_words, lift_duplicate, lift_interleave,
+	lift_extract, lift_insert, lift_shift_lanes, lift_shift_bytes, lift_compare_floats;
+/* lift_wide.c */
+lift_fn lift_vector_move, lift_vector_logic, lift_lanes, lift_signs, lift_ternary, lift_broadcast,
+	lift_zero_upper, lift_vector_compare, lift_greater, lift_vector_test_lanes,
+	lift_vector_test, lift_mask_move, lift_mask_logic, lift_mask_not, lift_mask_shift,
+	lift_mask_join, lift_mask_test;
+/* What an instruction with VEX or EVEX does beside: the rest of a vector that it writes is 0. */
+void lift_upper_clear(struct lifter *l);
 /* lift_other.c */
 lift_fn lift_string, lift_opaque, lift_base_read, lift_base_write;
 /* An instruction without a rule: opaque if it is known to do nothing but what its operands say. */

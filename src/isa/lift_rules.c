@@ -169,6 +169,7 @@ enum {
 	X(STI, lift_flag, UOP_IF | LIFT_SET)                                                       \
 	X(CLAC, lift_flag, UOP_AC)                                                                 \
 	X(STAC, lift_flag, UOP_AC | LIFT_SET)                                                      \
+	X(XTEST, lift_outside, 0)                                                                  \
 	X(CMC, lift_flip_carry, 3)                                                                 \
 	/* strings; the argument is the size of an element */                                      \
 	X(MOVSB, lift_string, 1)                                                                   \
@@ -191,7 +192,7 @@ enum {
 	X(SCASW, lift_string, 2)                                                                   \
 	X(SCASD, lift_string, 4)                                                                   \
 	X(SCASQ, lift_string, 8)                                                                   \
-	/* vectors of 128 bits */                                                                  \
+	/* vectors */                                                                              \
 	X(MOVAPS, lift_vector_move, 0)                                                             \
 	X(MOVUPS, lift_vector_move, 0)                                                             \
 	X(MOVAPD, lift_vector_move, 0)                                                             \
@@ -378,6 +379,102 @@ enum {
 	X(VCOMISD, lift_compare_floats, 8)                                                         \
 	X(UCOMISD, lift_compare_floats, 8)                                                         \
 	X(VUCOMISD, lift_compare_floats, 8)                                                        \
+	X(PMAXUB, lift_lanes, UOP_OP_LANES_MAX | 1 << LIFT_LANE_SHIFT)                             \
+	X(VPMAXUB, lift_lanes, UOP_OP_LANES_MAX | 1 << LIFT_LANE_SHIFT)                            \
+	X(PMINUW, lift_lanes, UOP_OP_LANES_MIN | 2 << LIFT_LANE_SHIFT)                             \
+	X(VPMINUW, lift_lanes, UOP_OP_LANES_MIN | 2 << LIFT_LANE_SHIFT)                            \
+	X(PMAXUW, lift_lanes, UOP_OP_LANES_MAX | 2 << LIFT_LANE_SHIFT)                             \
+	X(VPMAXUW, lift_lanes, UOP_OP_LANES_MAX | 2 << LIFT_LANE_SHIFT)                            \
+	X(PMINUD, lift_lanes, UOP_OP_LANES_MIN | 4 << LIFT_LANE_SHIFT)                             \
+	X(VPMINUD, lift_lanes, UOP_OP_LANES_MIN | 4 << LIFT_LANE_SHIFT)                            \
+	X(PMAXUD, lift_lanes, UOP_OP_LANES_MAX | 4 << LIFT_LANE_SHIFT)                             \
+	X(VPMAXUD, lift_lanes, UOP_OP_LANES_MAX | 4 << LIFT_LANE_SHIFT)                            \
+	X(PCMPGTB, lift_greater, 1)                                                                \
+	X(VPCMPGTB, lift_greater, 1)                                                               \
+	X(VPCMPB, lift_vector_compare, 1)                                                          \
+	X(VPCMPUB, lift_vector_compare, 0)                                                         \
+	X(VPTESTMB, lift_vector_test_lanes, 0)                                                     \
+	X(VPTESTNMB, lift_vector_test_lanes, 1)                                                    \
+	X(VPBROADCASTB, lift_broadcast, 1)                                                         \
+	X(PCMPGTW, lift_greater, 2)                                                                \
+	X(VPCMPGTW, lift_greater, 2)                                                               \
+	X(VPCMPW, lift_vector_compare, 1)                                                          \
+	X(VPCMPUW, lift_vector_compare, 0)                                                         \
+	X(VPTESTMW, lift_vector_test_lanes, 0)                                                     \
+	X(VPTESTNMW, lift_vector_test_lanes, 1)                                                    \
+	X(VPBROADCASTW, lift_broadcast, 2)                                                         \
+	X(PCMPGTD, lift_greater, 4)                                                                \
+	X(VPCMPGTD, lift_greater, 4)                                                               \
+	X(VPCMPD, lift_vector_compare, 1)                                                          \
+	X(VPCMPUD, lift_vector_compare, 0)                                                         \
+	X(VPTESTMD, lift_vector_test_lanes, 0)                                                     \
+	X(VPTESTNMD, lift_vector_test_lanes, 1)                                                    \
+	X(VPBROADCASTD, lift_broadcast, 4)                                                         \
+	X(PCMPGTQ, lift_greater, 8)                                                                \
+	X(VPCMPGTQ, lift_greater, 8)                                                               \
+	X(VPCMPQ, lift_vector_compare, 1)                                                          \
+	X(VPCMPUQ, lift_vector_compare, 0)                                                         \
+	X(VPTESTMQ, lift_vector_test_lanes, 0)                                                     \
+	X(VPTESTNMQ, lift_vector_test_lanes, 1)                                                    \
+	X(VPBROADCASTQ, lift_broadcast, 8)                                                         \
+	X(PTEST, lift_vector_test, 0)                                                              \
+	X(VPTEST, lift_vector_test, 0)                                                             \
+	X(VBROADCASTSS, lift_broadcast, 4)                                                         \
+	X(VBROADCASTSD, lift_broadcast, 8)                                                         \
+	X(VPTERNLOGD, lift_ternary, 0)                                                             \
+	X(VPTERNLOGQ, lift_ternary, 0)                                                             \
+	/* masks */                                                                                \
+	X(KMOVB, lift_mask_move, 1)                                                                \
+	X(KANDB, lift_mask_logic, UOP_OP_AND | 1 << LIFT_LANE_SHIFT)                               \
+	X(KANDNB, lift_mask_logic, UOP_OP_ANDN | 1 << LIFT_LANE_SHIFT)                             \
+	X(KORB, lift_mask_logic, UOP_OP_OR | 1 << LIFT_LANE_SHIFT)                                 \
+	X(KXORB, lift_mask_logic, UOP_OP_XOR | 1 << LIFT_LANE_SHIFT)                               \
+	X(KADDB, lift_mask_logic, UOP_OP_ADD | 1 << LIFT_LANE_SHIFT)                               \
+	X(KXNORB, lift_mask_logic, UOP_OP_XOR | 1 << LIFT_LANE_SHIFT | LIFT_INVERTED)              \
+	X(KNOTB, lift_mask_not, 1)                                                                 \
+	X(KSHIFTLB, lift_mask_shift, UOP_OP_SHL | 1 << LIFT_LANE_SHIFT)                            \
+	X(KSHIFTRB, lift_mask_shift, UOP_OP_SHR | 1 << LIFT_LANE_SHIFT)                            \
+	X(KORTESTB, lift_mask_test, 1)                                                             \
+	X(KTESTB, lift_mask_test, 1 | LIFT_TEST)                                                   \
+	X(KMOVW, lift_mask_move, 2)                                                                \
+	X(KANDW, lift_mask_logic, UOP_OP_AND | 2 << LIFT_LANE_SHIFT)                               \
+	X(KANDNW, lift_mask_logic, UOP_OP_ANDN | 2 << LIFT_LANE_SHIFT)                             \
+	X(KORW, lift_mask_logic, UOP_OP_OR | 2 << LIFT_LANE_SHIFT)                                 \
+	X(KXORW, lift_mask_logic, UOP_OP_XOR | 2 << LIFT_LANE_SHIFT)                               \
+	X(KADDW, lift_mask_logic, UOP_OP_ADD | 2 << LIFT_LANE_SHIFT)                               \
+	X(KXNORW, lift_mask_logic, UOP_OP_XOR | 2 << LIFT_LANE_SHIFT | LIFT_INVERTED)              \
+	X(KNOTW, lift_mask_not, 2)                                                                 \
+	X(KSHIFTLW, lift_mask_shift, UOP_OP_SHL | 2 << LIFT_LANE_SHIFT)                            \
+	X(KSHIFTRW, lift_mask_shift, UOP_OP_SHR | 2 << LIFT_LANE_SHIFT)                            \
+	X(KORTESTW, lift_mask_test, 2)                                                             \
+	X(KTESTW, lift_mask_test, 2 | LIFT_TEST)                                                   \
+	X(KMOVD, lift_mask_move, 4)                                                                \
+	X(KANDD, lift_mask_logic, UOP_OP_AND | 4 << LIFT_LANE_SHIFT)                               \
+	X(KANDND, lift_mask_logic, UOP_OP_ANDN | 4 << LIFT_LANE_SHIFT)                             \
+	X(KORD, lift_mask_logic, UOP_OP_OR | 4 << LIFT_LANE_SHIFT)                                 \
+	X(KXORD, lift_mask_logic, UOP_OP_XOR | 4 << LIFT_LANE_SHIFT)                               \
+	X(KADDD, lift_mask_logic, UOP_OP_ADD | 4 << LIFT_LANE_SHIFT)                               \
+	X(KXNORD, lift_mask_logic, UOP_OP_XOR | 4 << LIFT_LANE_SHIFT | LIFT_INVERTED)              \
+	X(KNOTD, lift_mask_not, 4)                                                                 \
+	X(KSHIFTLD, lift_mask_shift, UOP_OP_SHL | 4 << LIFT_LANE_SHIFT)                            \
+	X(KSHIFTRD, lift_mask_shift, UOP_OP_SHR | 4 << LIFT_LANE_SHIFT)                            \
+	X(KORTESTD, lift_mask_test, 4)                                                             \
+	X(KTESTD, lift_mask_test, 4 | LIFT_TEST)                                                   \
+	X(KMOVQ, lift_mask_move, 8)                                                                \
+	X(KANDQ, lift_mask_logic, UOP_OP_AND | 8 << LIFT_LANE_SHIFT)                               \
+	X(KANDNQ, lift_mask_logic, UOP_OP_ANDN | 8 << LIFT_LANE_SHIFT)                             \
+	X(KORQ, lift_mask_logic, UOP_OP_OR | 8 << LIFT_LANE_SHIFT)                                 \
+	X(KXORQ, lift_mask_logic, UOP_OP_XOR | 8 << LIFT_LANE_SHIFT)                               \
+	X(KADDQ, lift_mask_logic, UOP_OP_ADD | 8 << LIFT_LANE_SHIFT)                               \
+	X(KXNORQ, lift_mask_logic, UOP_OP_XOR | 8 << LIFT_LANE_SHIFT | LIFT_INVERTED)              \
+	X(KNOTQ, lift_mask_not, 8)                                                                 \
+	X(KSHIFTLQ, lift_mask_shift, UOP_OP_SHL | 8 << LIFT_LANE_SHIFT)                            \
+	X(KSHIFTRQ, lift_mask_shift, UOP_OP_SHR | 8 << LIFT_LANE_SHIFT)                            \
+	X(KORTESTQ, lift_mask_test, 8)                                                             \
+	X(KTESTQ, lift_mask_test, 8 | LIFT_TEST)                                                   \
+	X(KUNPCKBW, lift_mask_join, 1)                                                             \
+	X(KUNPCKWD, lift_mask_join, 2)                                                             \
+	X(KUNPCKDQ, lift_mask_join, 4)                                                             \
 	/* without an effect on registers or memory */                                             \
 	X(NOP, lift_nop, 0)                                                                        \
 	X(PAUSE, lift_pause, 0)                                                                    \
@@ -405,8 +502,8 @@ enum {
 	X(WRPKRU, lift_nop, 0)                                                                     \
 	X(FWAIT, lift_nop, 0)                                                                      \
 	X(EMMS, lift_nop, 0)                                                                       \
-	X(VZEROUPPER, lift_nop, 0)                                                                 \
-	X(VZEROALL, lift_end, UOP_END_UNSUPPORTED)                                                 \
+	X(VZEROUPPER, lift_zero_upper, 0)                                                          \
+	X(VZEROALL, lift_zero_upper, 1)                                                            \
 	/* results that are not known */                                                           \
 	X(RDSSPD, lift_opaque, 0)                                                                  \
 	X(RDSSPQ, lift_opaque, 0)                                                                  \
@@ -420,7 +517,6 @@ enum {
 	X(VERW, lift_opaque, 0)                                                                    \
 	X(LAR, lift_opaque, 0)                                                                     \
 	X(LSL, lift_opaque, 0)                                                                     \
-	X(XTEST, lift_opaque, 0)                                                                   \
 	X(RDPMC, lift_end, UOP_END_PRIVILEGED)                                                     \
 	X(FXRSTOR, lift_end, UOP_END_UNSUPPORTED)                                                  \
 	X(FXRSTOR64, lift_end, UOP_END_UNSUPPORTED)                                                \

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Lifting of what only moves 128-bit vectors about, and of their logic.
+ * Lifting of what moves parts of 128-bit vectors about.
  *
- * A vector register is its two halves, registers of their own. An instruction makes a new low and a new high half,
- * each of which is a register, a constant or memory; then both are put into the destination, in the order in which
- * neither is overwritten before it is read.
+ * A vector register is its two halves, registers of their own. An instruction makes a new low and a
+ * new high half, each of which is a register, a constant or memory; then both are put into the
+ * destination, in the order in which neither is overwritten before it is read.
  *
- * Forms that are not followed (longer vectors, masks, registers from xmm16 on, MMX) are opaque: their destination
- * is unknown.
+ * Forms that are not followed (longer vectors, masks, MMX) are opaque: their destination is
+ * unknown. What treats all words of a vector alike is in lift_wide.c, in any length.
  */
 #include "isa/lift_vector.h"
 
@@ -19,7 +19,7 @@ static bool is_followed(const ZydisDecodedOperand *operand)
 		return true;
 	class = ZydisRegisterGetClass(operand->reg.value);
 	if (class == ZYDIS_REGCLASS_XMM)
-		return ZydisRegisterGetId(operand->reg.value) < 16;
+		return true;
 	return lift_is_gpr(operand->reg.value);
 }
 
@@ -30,7 +30,15 @@ bool vector_is(const ZydisDecodedOperand *operand)
 
 uint8_t vector_low(const ZydisDecodedOperand *operand)
 {
-	return UOP_XMM0 + ZydisRegisterGetId(operand->reg.value);
+	unsigned number = ZydisRegisterGetId(operand->reg.value);
+
+	return number < 16 ? UOP_XMM0 + number : UOP_XMM16 + number - 16;
+}
+
+unsigned vector_bytes(const ZydisDecodedOperand *operand)
+{
+	return ZydisRegisterGetId(operand->reg.value) < 16 ? UOP_VECTOR_BYTES
+							   : UOP_VECTOR_BYTES_LONG;
 }
 
 uint8_t vector_high(const ZydisDecodedOperand *operand)
@@ -174,25 +182,6 @@ static void half_store(struct lifter *l, const struct uop *address, unsigned siz
 	lift_emit(l, store);
 }
 
-/* All 16 bytes. */
-void lift_vector_move(struct lifter *l, unsigned arg)
-{
-	struct vector_insn insn;
-	struct vector_source source;
-	struct uop address;
-
-	if (!vector_insn_get(l, &insn))
-		return;
-	if (insn.dst->type == ZYDIS_OPERAND_TYPE_MEMORY) {
-		lift_address(l, insn.dst, true, &address);
-		half_store(l, &address, HALF_BYTES, vector_low(insn.second), 0);
-		half_store(l, &address, HALF_BYTES, vector_high(insn.second), HALF_BYTES);
-		return;
-	}
-	source = vector_source(l, insn.second);
-	vector_put(l, insn.dst, half_of(&source, 0, HALF_BYTES), half_of(&source, 1, HALF_BYTES));
-}
-
 /* movd, movq: arg bytes from or to the low end; the rest of a vector register becomes 0. */
 void lift_vector_low(struct lifter *l, unsigned size)
 {
@@ -270,7 +259,10 @@ void lift_cmpsd(struct lifter *l, unsigned arg)
 		lift_opaque(l, 0);
 }
 
-/* arg is which half (LIFT_HIGH) of which source (LIFT_SECOND) each half becomes, that for the high one << LIFT_TO_HIGH. */
+/*
+ * arg is which half (LIFT_HIGH) of which source (LIFT_SECOND) each half becomes, that for the high
+ * one << LIFT_TO_HIGH.
+ */
 void lift_vector_halves(struct lifter *l, unsigned arg)
 {
 	unsigned to_low = arg, to_high = arg >> LIFT_TO_HIGH;
@@ -287,7 +279,10 @@ void lift_vector_halves(struct lifter *l, unsigned arg)
 			   HALF_BYTES));
 }
 
-/* movlps and movhps, as loads what lift_vector_halves() does; arg has LIFT_STORE_HIGH for the latter. */
+/*
+ * movlps and movhps, as loads what lift_vector_halves() does; arg has LIFT_STORE_HIGH for the
+ * latter.
+ */
 void lift_vector_half(struct lifter *l, unsigned arg)
 {
 	struct vector_insn insn;
@@ -302,26 +297,4 @@ void lift_vector_half(struct lifter *l, unsigned arg)
 	lift_address(l, insn.dst, true, &address);
 	half_store(l, &address, HALF_BYTES,
 		   arg & LIFT_STORE_HIGH ? vector_high(insn.second) : vector_low(insn.second), 0);
-}
-
-bool vector_is_same(const struct vector_insn *insn)
-{
-	return vector_is(insn->second) && insn->first->reg.value == insn->second->reg.value;
-}
-
-void lift_vector_logic(struct lifter *l, unsigned op)
-{
-	struct vector_insn insn;
-	uint8_t second[2];
-
-	if (!vector_insn_get(l, &insn))
-		return;
-	if (vector_is_same(&insn) && (op == UOP_OP_XOR || op == UOP_OP_ANDN)) {
-		vector_put(l, insn.dst, half_imm(0), half_imm(0));
-		return;
-	}
-	vector_registers(l, insn.second, second);
-	for (unsigned high = 0; high < 2; high++)
-		lift_op(l, op, HALF_BYTES, vector_low(insn.dst) + high * HALF_TO_HIGH,
-			vector_low(insn.first) + high * HALF_TO_HIGH, lift_reg(second[high]), 0);
 }

@@ -6,8 +6,7 @@
 
 enum {
 	HALF_BYTES = 8,
-	HALF_TO_HIGH = UOP_XMM0_HIGH -
-		       UOP_XMM0, /* from the number of a low half to that of the high one */
+	HALF_TO_HIGH = UOP_VECTOR_STEP, /* from the number of a low half to that of the high one */
 };
 
 /* The operands without mask registers. */
@@ -41,13 +40,15 @@ struct vector_source {
 	struct uop address;
 };
 
-/* Takes the operands apart. An instruction whose form is not followed is lifted as opaque: false. */
+/*
+ * Takes the operands apart. An instruction whose form is not followed is lifted as opaque: false.
+ */
 bool vector_insn_get(struct lifter *l, struct vector_insn *ret);
-/* Whether both sources are the same register. */
-bool vector_is_same(const struct vector_insn *insn);
 bool vector_is(const ZydisDecodedOperand *operand);
 uint8_t vector_low(const ZydisDecodedOperand *operand);
 uint8_t vector_high(const ZydisDecodedOperand *operand);
+/* That are modelled of the register. */
+unsigned vector_bytes(const ZydisDecodedOperand *operand);
 struct vector_source vector_source(struct lifter *l, const ZydisDecodedOperand *operand);
 /* Registers that hold the two halves of an operand: its own, or temporaries. */
 void vector_registers(struct lifter *l, const ZydisDecodedOperand *operand, uint8_t ret[2]);

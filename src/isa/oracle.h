@@ -11,6 +11,7 @@
 
 enum {
 	ORACLE_TEXT_MAX = 256,
+	ORACLE_XSAVE_MAX = 16384,
 };
 
 /* What the interpreter claims after an instruction. */
@@ -18,7 +19,7 @@ struct oracle_claim {
 	uint64_t pc; /* of the instruction */
 	uint64_t next;
 	uint64_t regs[UOP_REGISTERS];
-	uint64_t unknown;
+	uint8_t unknown[UOP_REGISTERS];
 	uint32_t flags;
 	uint32_t flags_known;
 };
@@ -26,14 +27,20 @@ struct oracle_claim {
 /* All registers of a stopped thread. */
 struct oracle_registers {
 	struct user_regs_struct general;
-	struct user_fpregs_struct vector;
+	uint64_t vectors[32][UOP_VECTOR_WORDS];
+	uint64_t masks[8];
+	uint64_t features; /* bits of XCR0: what the processor has, and of the above is valid */
+	size_t xsave_size;
+	uint8_t xsave[ORACLE_XSAVE_MAX]; /* the same and the rest, as the kernel tells it */
 };
 
 /* 0 or a negative errno. */
 int oracle_registers_get(pid_t pid, struct oracle_registers *ret);
 int oracle_registers_set(pid_t pid, const struct oracle_registers *registers);
 
-/* Begins a run from the registers of a stopped thread; the vector registers unknown if so wanted. */
+/*
+ * Begins a run from the registers of a stopped thread; the vector registers unknown if so wanted.
+ */
 void oracle_start(struct uop_machine *machine, const struct oracle_registers *registers,
 		  bool with_vectors);
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Serves: V2.
 /*
  * The interpreter against the processor on real programs.
  *
- * A program is stopped at many places. At each the interpreter runs ahead from the stopped registers, reading the
- * program's memory, and writes down what it claims after each instruction. Then the program itself is stepped
- * through the same instructions, and each claim is held against its registers, flags, memory and next pc.
- * No claim may be wrong. Between places the program runs freely for a moment, so that all its phases are seen.
- * One run in eight knows the vector registers from its start; the others, as in the kernel, do not.
+ * A program is stopped at many places. At each the interpreter runs ahead from the stopped
+ * registers, reading the program's memory, and writes down what it claims after each instruction.
+ * Then the program itself is stepped through the same instructions, and each claim is held against
+ * its registers, flags, memory and next pc. No claim may be wrong. Between places the program runs
+ * freely for a moment, so that all its phases are seen. One run in eight knows the vector registers
+ * from its start; the others, as in the kernel, do not.
  *
  *	step_test [--steps N] [--ahead N] [--victim C++-PROGRAM | PROGRAM ARGUMENT...]
  */
@@ -71,7 +73,8 @@ struct tally {
 	uint64_t misses;
 	uint64_t ends[UOP_END_COUNT];
 	uint64_t mnemonics[MNEMONICS]; /* of give-ups by the lifter */
-	uint64_t culprits[MNEMONICS]; /* of what first made something unknown before an end for that */
+	/* of what first made something unknown before an end for that */
+	uint64_t culprits[MNEMONICS];
 	uint64_t mismatches;
 };
 
@@ -124,7 +127,10 @@ static void spawn(struct tracee *tracee, char *const *command)
 	kill(tracee->pid, SIGCONT);
 }
 
-/* Waits for the next stop; the signal to hand on, 0 for stops of our own, or -1 if the program is gone. */
+/*
+ * Waits for the next stop; the signal to hand on, 0 for stops of our own, or -1 if the program is
+ * gone.
+ */
 static int wait_stop(struct tracee *tracee)
 {
 	int status;
@@ -196,9 +202,11 @@ static void run_to_exec(struct tracee *tracee)
 /* Bits of general registers, and above them of the flag that most branches are on. */
 static uint64_t unknown_now(const struct uop_machine *machine)
 {
-	uint64_t flags = UOP_ZF & ~machine->state.flags_known;
+	uint64_t flags = UOP_ZF & ~machine->state.flags_known, unknown = 0;
 
-	return (machine->state.unknown & 0xffff) | flags << 16;
+	for (unsigned i = 0; i < 16; i++)
+		unknown |= (uint64_t) !!machine->state.unknown[i] << i;
+	return unknown | flags << 16;
 }
 
 static void tally_end(struct tracee *tracee, enum uop_end end, uint64_t culprit)
@@ -293,8 +301,8 @@ static bool verify(struct tracee *tracee, const struct prediction *prediction)
 }
 
 /*
- * One run ahead and its verification. An instruction that cannot be interpreted is stepped over; false if it is still
- * there, as a long string instruction is, which would take millions of steps.
+ * One run ahead and its verification. An instruction that cannot be interpreted is stepped over;
+ * false if it is still there, as a long string instruction is, which would take millions of steps.
  */
 static bool compare_run(struct tracee *tracee)
 {
@@ -339,7 +347,9 @@ static void compare_program(struct tracee *tracee, char *const *command, uint64_
 	}
 }
 
-/* The next mnemonic in order of give-ups: *bound is count * MNEMONICS + mnemonic of the one before. */
+/*
+ * The next mnemonic in order of give-ups: *bound is count * MNEMONICS + mnemonic of the one before.
+ */
 static bool most_frequent(const uint64_t counts[MNEMONICS], uint64_t *bound)
 {
 	uint64_t best = 0;

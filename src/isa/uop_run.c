@@ -2,9 +2,9 @@
 /*
  * The host's executor.
  *
- * Blocks are translated when they are first needed and found by their address in the module. Each time one is entered its code is
- * compared with what is there now; a block whose code changed is translated anew. The overlay is a short list of
- * words, searched from its end: runs are short.
+ * Blocks are translated when they are first needed and found by their address in the module. Each
+ * time one is entered its code is compared with what is there now; a block whose code changed is
+ * translated anew. The overlay is a short list of words, searched from its end: runs are short.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static int machine_store(struct uop_machine *machine, uint64_t address, unsigned
 			 uint64_t value, bool unknown);
 static int machine_poison(struct uop_machine *machine, uint64_t address, unsigned size);
 
-#include "wire/uop_exec.h"
+#include "isa/uop_exec.h"
 
 static struct uop_word *overlay_find(struct uop_machine *machine, uint64_t address)
 {
@@ -126,7 +126,7 @@ void uop_machine_start(struct uop_machine *machine, uint64_t pc, uint64_t rflags
 	machine->state =
 		(struct uop_state){ .pc = pc, .flags = rflags, .flags_known = UOP_TRACKED };
 	machine->state.regs[UOP_BIAS] = machine->bias;
-	machine->state.unknown = UOP_XMM_ALL;
+	uop_vectors_forget(machine->state.unknown);
 	machine->instructions = 0;
 	machine->give_up_pc = 0;
 	machine->give_up_mnemonic = 0;
@@ -150,7 +150,10 @@ static struct uop_block *block_at(struct uop_machine *machine, uint64_t pc, bool
 	return machine->blocks[*position] = mem_alloc(sizeof(struct uop_block));
 }
 
-/* Finds or translates the block at the machine's pc. Code comes from memory, never from the overlay. */
+/*
+ * Finds or translates the block at the machine's pc. Code comes from memory, never from the
+ * overlay.
+ */
 static void block_enter(struct uop_machine *machine)
 {
 	uint8_t code[UOP_CODE_MAX + 16];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The host's executor: runs code from a register state without touching it. Memory is read through a callback,
- * what the code stores goes to an overlay.
+ * The host's executor: runs code from a register state without touching it. Memory is read through
+ * a callback, what the code stores goes to an overlay.
  *
  *	struct uop_machine *machine = uop_machine_create(read_fn, context);
  *	machine->bias = run-time address - address in the module, if not 0
@@ -65,13 +65,16 @@ struct uop_machine {
 struct uop_machine *uop_machine_create(uop_read_fn *read, void *context);
 void uop_machine_destroy(struct uop_machine *machine);
 
-/* Begins a run: vector registers are unknown, other registers 0 and known, the overlay is empty. Translated blocks are kept. */
+/*
+ * Begins a run: vector registers are unknown, other registers 0 and known, the overlay is empty.
+ * Translated blocks are kept.
+ */
 void uop_machine_start(struct uop_machine *machine, uint64_t pc, uint64_t rflags);
 
 /* Runs one instruction: UOP_END_NONE, or why it could not. */
 enum uop_end uop_machine_next(struct uop_machine *machine);
 
-/* Memory as the run sees it: 0, or UOP_LOAD_UNKNOWN or UOP_LOAD_MISSING of wire/uop_exec.h. */
+/* Memory as the run sees it: 0, or UOP_LOAD_UNKNOWN or UOP_LOAD_MISSING of isa/uop_exec.h. */
 int uop_machine_peek(struct uop_machine *machine, uint64_t address, unsigned size, uint64_t *ret);
 
 /* All flags now, and which of them are known. */

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Every block that threads executed, in order: rebuilt from paths, one row of the profile at a time, so that memory does not grow with
- * the length of the run. Threads come one after the other.
+ * Every block that threads executed, in order: rebuilt from paths, one row of the profile at a
+ * time, so that memory does not grow with the length of the run. Threads come one after the other.
  *
- * Text: a line "# thread TID process PID NAME" for each thread, then a line for each block: its address in the file of its
- * module, its instructions, the module and the function. Names that have blanks in them keep them; the function ends the line.
+ * Text: a line "# thread TID process PID NAME" for each thread, then a line for each block: its
+ * address in the file of its module, its instructions, the module and the function. Names that have
+ * blanks in them keep them; the function ends the line.
  *
  * Binary, in the machine's order: the eight bytes "assayblk", then chunks of
  *
@@ -23,7 +24,7 @@
 #include "base/err.h"
 #include "base/strbuf.h"
 #include "report/export.h"
-#include "report/utf8.h"
+#include "base/utf8.h"
 
 enum { CHUNK_BLOCKS = 1 << 14 };
 

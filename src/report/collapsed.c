@@ -2,12 +2,14 @@
 /*
  * Collapsed stacks: "root;...;leaf COUNT", one line for each distinct list of names.
  *
- * Stacks of different addresses, threads and processes may read the same, and then are one line. So names are interned and
- * stacks put into a trie of names; the place of each (thread name, stack node) in it is remembered, so that each is
- * looked up once however many samples share it.
+ * Stacks of different addresses, threads and processes may read the same, and then are one line. So
+ * names are interned and stacks put into a trie of names; the place of each (thread name, stack
+ * node) in it is remembered, so that each is looked up once however many samples share it.
  *
  *  1. A trie node comes after its parent. Node 0 is the empty list.
- *  2. The sum of the counts printed is the number of samples selected, plus, without a filter, of those lost.
+ *  2. The sum of the counts printed is the number of samples selected, plus, without a filter, of
+ *     those lost. With --off-cpu it is the microseconds that threads waited, each line rounded and
+ *     at least 1.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,7 +21,7 @@
 #include "base/mem.h"
 #include "base/strbuf.h"
 #include "report/export.h"
-#include "report/utf8.h"
+#include "base/utf8.h"
 
 struct trie_node {
 	uint32_t parent;
@@ -120,27 +122,67 @@ static uint32_t stack_place(struct collapse *collapse, uint32_t comm_place, uint
 	return place;
 }
 
-static void samples_add(struct collapse *collapse, const struct export_options *options)
+/* By thread: the place of its name; those that the filter leaves out have UINT32_MAX. */
+static uint32_t *comm_places(struct collapse *collapse, const struct export_options *options)
 {
 	const struct profile *profile = collapse->forest->profile;
-	AUTO(free_ptr) bool *threads = mem_zalloc(profile->thread_count + 1);
-	AUTO(free_ptr) uint32_t *comms = mem_zalloc((profile->thread_count + 1) * sizeof(*comms));
+	uint32_t *places = mem_zalloc((profile->thread_count + 1) * sizeof(*places));
 
 	for (uint32_t i = 0; i < profile->thread_count; i++) {
 		const char *comm = profile->threads[i].comm;
 
-		threads[i] = filter_thread(&options->filter, profile, i);
-		if (!options->no_comm && threads[i])
-			comms[i] = trie_child(collapse, 0, name_intern(collapse, comm ? comm : ""));
+		if (!filter_thread(&options->filter, profile, i))
+			places[i] = UINT32_MAX;
+		else if (!options->no_comm)
+			places[i] =
+				trie_child(collapse, 0, name_intern(collapse, comm ? comm : ""));
 	}
+	return places;
+}
+
+static void samples_add(struct collapse *collapse, const struct export_options *options)
+{
+	const struct profile *profile = collapse->forest->profile;
+	AUTO(free_ptr) uint32_t *comms = comm_places(collapse, options);
+
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		const struct profile_sample *sample = &profile->samples[i];
 		uint32_t place;
 
-		if (!threads[sample->thread] || !collapse->forest->own[sample->stack])
+		if (comms[sample->thread] == UINT32_MAX || !collapse->forest->own[sample->stack])
 			continue;
 		place = stack_place(collapse, comms[sample->thread], sample->stack);
 		collapse->trie.items[place].count += sample->count;
+	}
+}
+
+/* Nanoseconds: they are rounded when everything that reads the same has been added up. */
+static void waits_add(struct collapse *collapse, const struct export_options *options)
+{
+	const struct forest *forest = collapse->forest;
+	const struct profile *profile = forest->profile;
+	AUTO(free_ptr) uint32_t *comms = comm_places(collapse, options);
+	AUTO(free_ptr)
+	bool *has_code = filter_has_code(&options->filter)
+				 ? forest_nodes_with_code(forest, &options->filter)
+				 : NULL;
+
+	for (size_t i = 0; i < profile->wait_count; i++) {
+		const struct profile_wait *wait = &profile->waits[i];
+		AUTO(free_ptr) char *cause = mem_printf("[%s]", wait->cause);
+		uint32_t place = comms[wait->thread];
+
+		if (place == UINT32_MAX || (has_code && !has_code[wait->stack]))
+			continue;
+		if (wait->stack)
+			place = stack_place(collapse, place, wait->stack);
+		place = trie_child(collapse, place, name_intern(collapse, cause));
+		collapse->trie.items[place].count += wait->total;
+	}
+	for (size_t i = 0; i < collapse->trie.count; i++) {
+		uint64_t *count = &collapse->trie.items[i].count;
+
+		*count = *count ? (*count + 500) / 1000 + (*count < 500) : 0;
 	}
 }
 
@@ -180,8 +222,11 @@ int export_collapsed(const struct profile *profile, const struct export_options 
 	collapse.function_names =
 		mem_zalloc(collapse.functions.count * sizeof(*collapse.function_names));
 	*array_push(&collapse.trie) = (struct trie_node){};
-	samples_add(&collapse, options);
-	if (filter_is_empty(&options->filter))
+	if (options->off_cpu)
+		waits_add(&collapse, options);
+	else
+		samples_add(&collapse, options);
+	if (filter_is_empty(&options->filter) && !options->off_cpu)
 		losses_add(&collapse);
 	for (uint32_t i = 1; i < collapse.trie.count && !ferror(file); i++)
 		if (collapse.trie.items[i].count)

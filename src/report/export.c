@@ -4,15 +4,28 @@
 #include <string.h>
 
 const struct export_format export_formats[] = {
-	{ "collapsed", "one line per stack, root;...;leaf COUNT, for flame graphs",
-	  export_collapsed },
-	{ "pprof", "gzip-compressed protobuf of pprof", export_pprof, true },
-	{ "lcov", "lines that a trace executed, as a tracefile of lcov", export_lcov,
-	  .trace = true },
-	{ "blocks", "every block that threads executed, in order", export_blocks, .trace = true,
-	  .order = true },
+#define FORMAT(id, text, ...) { .name = #id, .summary = text, .run = export_##id, __VA_ARGS__ },
+#include "report/formats.def"
 	{},
 };
+
+void export_takers(const struct option_row *row, struct strbuf *ret)
+{
+	size_t count = 0, takers = 0;
+
+	for (const struct export_format *format = export_formats; format->name; format++)
+		takers += !row->only || format->takes & row->only;
+	for (const struct export_format *format = export_formats; format->name; format++) {
+		if (!row->only || !(format->takes & row->only))
+			continue;
+		strbuf_printf(ret, "%s%s",
+			      !count		    ? ""
+			      : count + 1 == takers ? " and "
+						    : ", ",
+			      format->name);
+		count++;
+	}
+}
 
 const struct export_format *export_find(const char *name)
 {

@@ -1,13 +1,30 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* JSON is written as it comes, a row a line: a table of a million rows needs no second copy in memory. */
+/*
+ * A table as JSON, one row a line. Rows are written one by one, so that a table of a million rows
+ * needs no second copy in memory.
+ *
+ *	in	a table
+ *	out	JSON in the envelope that all views have
+ *	owner	nobody: it is a call, and the table stays with the caller
+ */
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 
 #include "base/strbuf.h"
+#include "report/json.h"
 #include "report/report.h"
-#include "report/utf8.h"
+#include "base/utf8.h"
 
-static void string_put(struct strbuf *buf, const char *text)
+/*
+ * The control characters from U+0080 on, which a terminal obeys: U+009B begins an escape sequence.
+ */
+static bool is_c1(const char *utf8)
+{
+	return (unsigned char)utf8[0] == 0xc2 && (unsigned char)utf8[1] < 0xa0;
+}
+
+void json_string_put(struct strbuf *buf, const char *text)
 {
 	struct strbuf repaired = {};
 
@@ -19,6 +36,8 @@ static void string_put(struct strbuf *buf, const char *text)
 			strbuf_putc(buf, *c);
 		} else if ((unsigned char)*c < 0x20 || *c == 0x7f) {
 			strbuf_printf(buf, "\\u%04x", (unsigned char)*c);
+		} else if (is_c1(c)) {
+			strbuf_printf(buf, "\\u%04x", (unsigned char)*++c);
 		} else {
 			strbuf_putc(buf, *c);
 		}
@@ -47,11 +66,11 @@ static void values_put(struct strbuf *buf, const struct common_values *values)
 		strbuf_puts(buf, i ? ",{\"value\":" : "{\"value\":");
 		words_put(buf, value->words, values->words);
 		strbuf_puts(buf, ",\"text\":");
-		string_put(buf, value->text);
+		json_string_put(buf, value->text);
 		strbuf_printf(buf,
-			      ",\"count\":%" PRIu64
-			      ",\"share\":%.12g,\"low\":%.12g,\"high\":%.12g}",
-			      value->count, value->share, value->low, value->high);
+			      ",\"count\":%" PRIu64 ",\"share\":%.12g,\"low\":%.12g,\"high\":%.12g"
+			      ",\"first\":%" PRIu64 "}",
+			      value->count, value->share, value->low, value->high, value->first);
 	}
 	strbuf_putc(buf, ']');
 }
@@ -64,7 +83,7 @@ static void cell_put(struct strbuf *buf, const struct cell *cell, enum column_ki
 	}
 	switch (kind) {
 	case COLUMN_TEXT:
-		string_put(buf, cell->text);
+		json_string_put(buf, cell->text);
 		break;
 	case COLUMN_COUNT:
 		strbuf_printf(buf, "%" PRIu64, cell->number);
@@ -112,7 +131,7 @@ static void lost_put(struct strbuf *buf, const struct totals *totals)
 	for (size_t i = 0; i < totals->loss_count; i++) {
 		if (i)
 			strbuf_putc(buf, ',');
-		string_put(buf, totals->losses[i].name);
+		json_string_put(buf, totals->losses[i].name);
 		strbuf_printf(buf, ":%" PRIu64, totals->losses[i].count);
 	}
 	strbuf_putc(buf, '}');
@@ -124,6 +143,13 @@ static void totals_put(struct strbuf *buf, const char *name, const struct totals
 		      "\"%s\":{\"seen\":%" PRIu64 ",\"kept\":%" PRIu64 ",\"selected\":%" PRIu64 ",",
 		      name, totals->seen, totals->kept, totals->selected);
 	lost_put(buf, totals);
+	if (totals->event) {
+		strbuf_puts(buf, ",\"event\":");
+		json_string_put(buf, totals->event);
+		strbuf_printf(buf, ",\"period\":%" PRIu64, totals->period);
+	}
+	if (totals->rate_changed)
+		strbuf_puts(buf, ",\"rate_changed\":true");
 	strbuf_putc(buf, '}');
 }
 
@@ -147,6 +173,10 @@ void report_json(const struct table *table, FILE *file)
 	}
 	if (table->has_runs)
 		runs_put(&buf, table);
+	if (table->empty) {
+		strbuf_puts(&buf, ",\"empty\":");
+		json_string_put(&buf, table->empty);
+	}
 	strbuf_printf(&buf, ",\"omitted\":%zu,\"rows\":[", table->omitted);
 	for (size_t i = 0; i < table->row_count && !ferror(file); i++) {
 		strbuf_puts(&buf, i ? ",\n" : "\n");

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The tracefile of lcov, which genhtml and many services read: for each source file its lines that have code, with how often they
- * were executed. A line that several modules have counts as often as in the one where it counts most.
+ * The tracefile of lcov, which genhtml and many services read: for each source file its lines that
+ * have code, with how often they were executed. A line that several modules have counts as often as
+ * in the one where it counts most.
  */
 #include <errno.h>
 #include <inttypes.h>

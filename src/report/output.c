@@ -8,64 +8,27 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/newfile.h"
 
 extern char **environ;
 
-static int failed(const char *path, int err)
-{
-	return err_set(-err, "%s: cannot be written: %s; give another file with -o", path,
-		       strerror(err));
-}
-
-/* The mode a file gets that is simply created, or that of the file to be replaced. */
-static mode_t wanted_mode(const char *path)
-{
-	mode_t mask = umask(0);
-	struct stat status;
-
-	umask(mask);
-	return stat(path, &status) == 0 ? status.st_mode & 0777 : 0666 & ~mask;
-}
-
-/* Devices and pipes are written to; they are not replaced. */
-static int in_place_open(struct output *output)
-{
-	output->file = fopen(output->path, "we");
-	if (!output->file)
-		return failed(output->path, errno);
-	output->terminal = isatty(fileno(output->file));
-	return 0;
-}
-
 static int file_open(struct output *output, const char *path)
 {
-	AUTO(close_fd) int fd = -1;
-	struct stat status;
-	char *real = realpath(path, NULL); /* a symbolic link stays one */
+	int err = newfile_open(&output->target, path, 0666);
 
-	output->path = real ? real : mem_strdup(path);
-	if (stat(output->path, &status) == 0 && !S_ISREG(status.st_mode))
-		return in_place_open(output);
-	output->temporary = mem_printf("%s.XXXXXX", output->path);
-	fd = mkostemp(output->temporary, O_CLOEXEC);
-	if (fd < 0) {
-		int err = errno;
-
-		free(take_ptr(output->temporary));
-		return failed(output->path, err);
-	}
-	fchmod(fd, wanted_mode(output->path));
-	output->file = fdopen(fd, "w");
+	if (err)
+		return err;
+	output->path = mem_strdup(path);
+	output->file = newfile_stream(&output->target);
 	if (!output->file)
-		return failed(output->path, errno);
-	take_fd(fd);
+		return err_set(-errno, "%s: cannot be written: %s", path, strerror(errno));
+	output->terminal = output->target.in_place && isatty(fileno(output->file));
 	return 0;
 }
 
@@ -104,7 +67,7 @@ int output_open(struct output *output, const char *path, bool pager)
 	const char *command = pager && isatty(STDOUT_FILENO) ? pager_command() : NULL;
 	int err = 0;
 
-	*output = (struct output){};
+	*output = (struct output){ .target = { .dir = -1, .fd = -1 } };
 	if (path && strcmp(path, "-")) {
 		err = file_open(output, path);
 		if (err)
@@ -134,14 +97,16 @@ static int stream_close(struct output *output)
 	return err == EPIPE && !output->path ? 0 : err;
 }
 
+/* The file appears under its name, or nothing does. */
 static int file_finish(struct output *output, bool ok, int err)
 {
-	if (!err && ok && rename(output->temporary, output->path) == 0)
-		return 0;
 	if (!err && ok)
-		err = errno;
-	unlink(output->temporary);
-	return err;
+		return newfile_finish(&output->target);
+	newfile_drop(&output->target);
+	if (!err)
+		return 0;
+	return err_set(-err, "%s: cannot be written: %s; give another file with -o", output->path,
+		       strerror(err));
 }
 
 int output_close(struct output *output, bool ok)
@@ -150,16 +115,15 @@ int output_close(struct output *output, bool ok)
 
 	errno = 0;
 	err = stream_close(output);
-	if (output->temporary)
+	if (output->path)
 		err = file_finish(output, ok, err);
+	else if (err)
+		err = err_set(-err, "standard output: cannot be written: %s", strerror(err));
 	if (output->pager > 0)
 		while (waitpid(output->pager, NULL, 0) < 0 && errno == EINTR)
 			;
-	if (err)
-		err = failed(output->path ? output->path : "standard output", err);
-	free(output->temporary);
 	free(output->path);
-	*output = (struct output){};
+	*output = (struct output){ .target = { .dir = -1, .fd = -1 } };
 	return ok ? err : 0;
 }
 

@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where a report goes: a file that appears only when it is whole, a pager, or plain standard output. */
+/* Where a report goes: a file that appears only when it is whole, a pager, or standard output. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "base/newfile.h"
+
 struct output {
 	FILE *file; /* write here */
 	bool terminal; /* a person looks at it, directly or through the pager */
 	char *path; /* NULL: standard output */
-	char *temporary; /* renamed to path at the end; NULL: written in place */
+	struct newfile target; /* with path: the file, which gets its name at the end */
 	pid_t pager; /* 0: none */
 };
 
 /* path NULL: standard output, through a pager when wanted and it is a terminal. */
 int output_open(struct output *output, const char *path, bool pager);
 /*
- * Ends the output. ok false: the content is not whole, and a file is not left behind. A reader who went away
- * (head, a pager that was quit) is no error.
+ * Ends the output. ok false: the content is not whole, and a file is not left behind. A reader who
+ * went away (head, a pager that was quit) is no error.
  */
 int output_close(struct output *output, bool ok);
 

@@ -2,9 +2,10 @@
 /*
  * pprof: a gzip-compressed protobuf message Profile (profile.proto of github.com/google/pprof).
  *
- * Ids are those of the profile where it has them: location ids are location rows, mapping ids module rows. Entries for lost
- * samples get ids above. A function of pprof has one file, so a function of ours is one per file that it has frames in.
- * Only what a selected sample refers to is written. Strings have to be UTF-8 and are interned; entry 0 is "".
+ * Ids are those of the profile where it has them: location ids are location rows, mapping ids
+ * module rows. Entries for lost samples get ids above. A function of pprof has one file, so a
+ * function of ours is one per file that it has frames in. Only what a selected sample refers to is
+ * written. Strings have to be UTF-8 and are interned; entry 0 is "".
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -21,7 +22,7 @@
 #include "base/strbuf.h"
 #include "report/export.h"
 #include "report/protobuf.h"
-#include "report/utf8.h"
+#include "base/utf8.h"
 
 enum profile_field {
 	PROFILE_SAMPLE_TYPE = 1,
@@ -110,7 +111,10 @@ static void values_put(struct pprof *pprof, uint64_t count)
 	protobuf_message(&pprof->message, SAMPLE_VALUE, &pprof->inner);
 }
 
-/* pprof takes a number 0 without a unit for no label at all, and root is a user too. */
+/*
+ * pprof takes a number 0 without a unit for no label at all, but 0 is the uid of root: such labels
+ * need a unit.
+ */
 static void label_number_put(struct pprof *pprof, const char *key, int64_t number)
 {
 	protobuf_number(&pprof->inner, LABEL_KEY, string_id(pprof, key));
@@ -189,7 +193,9 @@ static uint64_t slot_function(struct pprof *pprof, uint32_t slot)
 	return *id;
 }
 
-/* A function is written into out when it is first met, so lines are kept apart from it until it is. */
+/*
+ * A function is written into out when it is first met, so lines are kept apart from it until it is.
+ */
 static void location_put(struct pprof *pprof, uint32_t location, struct strbuf *lines)
 {
 	const struct forest *forest = pprof->forest;
@@ -322,24 +328,26 @@ static void strings_put(struct pprof *pprof)
 	}
 }
 
-static void head_put(struct pprof *pprof)
+static void head_put(struct pprof *pprof, bool executed)
 {
 	const struct profile *profile = pprof->profile;
-	const char *event = profile_meta(profile, META_EVENT);
+	enum recording_kind kind = executed ? RECORDING_EXECUTED : RECORDING_SAMPLES;
+	const struct profile_recording *samples = profile_recording(profile, kind);
+	const char *event = profile_fact(profile, kind, META_EVENT);
 
-	if (!event || !strcmp(event, "cpu-clock"))
-		pprof->period = meta_number(profile, META_PERIOD);
+	if (!executed && (!event || !strcmp(event, "cpu-clock")))
+		pprof->period = meta_period(profile);
 	string_id(pprof, "");
-	value_type_put(pprof, PROFILE_SAMPLE_TYPE, "samples", "count");
+	value_type_put(pprof, PROFILE_SAMPLE_TYPE, executed ? "instructions" : "samples", "count");
 	if (pprof->period) {
 		value_type_put(pprof, PROFILE_SAMPLE_TYPE, "cpu", "nanoseconds");
 		value_type_put(pprof, PROFILE_PERIOD_TYPE, "cpu", "nanoseconds");
 	} else if (event) {
 		value_type_put(pprof, PROFILE_PERIOD_TYPE, event, "count");
 	}
-	protobuf_number(&pprof->out, PROFILE_PERIOD, meta_number(profile, META_PERIOD));
-	protobuf_number(&pprof->out, PROFILE_TIME_NANOS, meta_number(profile, META_STARTED));
-	protobuf_number(&pprof->out, PROFILE_DURATION_NANOS, meta_number(profile, META_DURATION));
+	protobuf_number(&pprof->out, PROFILE_PERIOD, executed ? 0 : meta_period(profile));
+	protobuf_number(&pprof->out, PROFILE_TIME_NANOS, samples ? samples->started : 0);
+	protobuf_number(&pprof->out, PROFILE_DURATION_NANOS, samples ? samples->duration : 0);
 }
 
 static int gzip_write(const struct strbuf *data, FILE *file)
@@ -390,7 +398,7 @@ int export_pprof(const struct profile *profile, const struct export_options *opt
 	functions_init(&pprof.functions, forest, NULL);
 	pprof.location_used = mem_zalloc(profile->location_count + 1);
 	pprof.mappings = mem_zalloc((profile->module_count + 1) * sizeof(*pprof.mappings));
-	head_put(&pprof);
+	head_put(&pprof, options->executed);
 	samples_put(&pprof, &options->filter);
 	locations_put(&pprof);
 	mappings_put(&pprof);

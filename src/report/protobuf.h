@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The little of protobuf's wire format that writing takes: varints, and bytes with their length before them. */
+/*
+ * The part of protobuf's wire format that writing needs: varints, and bytes with their length
+ * before them.
+ */
 #pragma once
 
 #include <stddef.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A table as text for people, or as JSON for programs. Errors of the stream are the caller's to look at. */
+/*
+ * A table as text for people, or as JSON for programs. Errors of the stream are the caller's to
+ * look at.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -15,5 +18,8 @@ struct text_options {
 };
 
 void report_text(const struct table *table, const struct text_options *options, FILE *file);
-/* {"assay":1,"view":...,"totals":{...},"omitted":n,"rows":[...]}; views of values also have "runs" and "unreadable". */
+/*
+ * {"assay":1,"view":...,"totals":{...},"omitted":n,"rows":[...]}; views of values also have "runs"
+ * and "unreadable".
+ */
 void report_json(const struct table *table, FILE *file);

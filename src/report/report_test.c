@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Serves: S3, S4.
 #include <jansson.h>
 #include <locale.h>
 #include <setjmp.h>
@@ -11,14 +12,17 @@
 
 #include <cmocka.h>
 
-#include "analyse/fixture.h"
+#include "support/profile_fixture.h"
 #include "analyse/views.h"
+#include "base/cleanup.h"
 #include "base/map.h"
+#include "base/mem.h"
 #include "base/strbuf.h"
+#include "report/cut.h"
 #include "report/export.h"
 #include "report/protobuf.h"
 #include "report/report.h"
-#include "report/utf8.h"
+#include "base/utf8.h"
 
 static void escaped_is(const char *text, const char *expected)
 {
@@ -83,6 +87,36 @@ static void shortens_in_the_middle(void **state)
 	shortened_is("abcdef", 0, "");
 }
 
+static void cut_is(const char *text, size_t width, enum column_cut cut, const char *expected)
+{
+	struct strbuf buf = {};
+
+	cut_put(&buf, text, width, cut, "..");
+	assert_string_equal(strbuf_text(&buf), expected);
+	strbuf_deinit(&buf);
+}
+
+/* What tells rows apart stays: the offset in the function, the line of the file. */
+static void names_and_places_keep_what_tells_them_apart(void **state)
+{
+	cut_is("parse_number+0x4e [libjson.so]", 40, CUT_NAME, "parse_number+0x4e [libjson.so]");
+	cut_is("parse_number+0x4e [libjson.so]", 20, CUT_NAME, "parse_number+0x4e");
+	cut_is("parse_number+0x4e [libjson.so]", 13, CUT_NAME, "parse_..+0x4e");
+	cut_is("parse_number+0x4e [libjson.so]", 7, CUT_NAME, "+0x4e");
+	cut_is("parse (inlined) [libjson.so]", 15, CUT_NAME, "parse (inlined)");
+	cut_is("parse (inlined) [libjson.so]", 8, CUT_NAME, "parse");
+	cut_is("from [stack cut: page not there]", 20, CUT_NAME, "from [sta..ot there]");
+	cut_is("[unknown] [libjson.so]", 10, CUT_NAME, "[unknown]");
+	cut_is("src/deep/lib/number.c:120", 25, CUT_PLACE, "src/deep/lib/number.c:120");
+	cut_is("src/deep/lib/number.c:120", 19, CUT_PLACE,
+	       "../lib/number.c:120"); /* whole folders */
+	cut_is("src/deep/lib/number.c:120", 12, CUT_PLACE, "number.c:120");
+	cut_is("src/deep/lib/number.c:120", 10, CUT_PLACE, "numb..:120");
+	cut_is("number.c:120-137", 13, CUT_PLACE, "num..:120-137");
+	cut_is("+0x1234", 5, CUT_PLACE, "+0..4");
+	cut_is("", 0, CUT_NAME, "");
+}
+
 static void varints(void **state)
 {
 	static const struct {
@@ -106,7 +140,10 @@ static void varints(void **state)
 	}
 }
 
-/* Random bytes as every name: JSON must parse (jansson checks UTF-8), text must be free of control characters. */
+/*
+ * Random bytes as every name: JSON must parse (jansson checks UTF-8), text must be free of control
+ * characters.
+ */
 static void random_names_are_always_safe(void **state)
 {
 	uint64_t seed = 99;
@@ -124,7 +161,7 @@ static void random_names_are_always_safe(void **state)
 		fixture_demo(&fixture);
 		fixture.symbols.items[1].name = name;
 		fixture.modules.items[1].name = name;
-		fixture.files.items[1] = name;
+		fixture.files.items[1].path = name;
 		assert_int_equal(view_run(view_find("lines"), &fixture.profile,
 					  &(struct view_request){}, &table),
 				 0);
@@ -168,7 +205,40 @@ static void unaccounted_samples_are_said(void **state)
 	fixture_deinit(&fixture);
 }
 
-/* A cell with nothing after it takes the rest of the line, is cut at its end, and makes no column wider. */
+/* One name of a megabyte does not make every line as long. */
+static void giant_name_costs_its_own_row(void **state)
+{
+	enum { ROWS = 50, NAME = 1 << 20 };
+	static const struct column columns[] = {
+		{ "symbol", "Function", COLUMN_TEXT, .elastic = true },
+		{ "self", "Self", COLUMN_COUNT },
+	};
+	struct table *table = table_create("functions", columns, 2);
+	AUTO(free_ptr) char *name = mem_alloc(NAME + 1);
+	char *text = NULL;
+	size_t size = 0;
+	FILE *file = open_memstream(&text, &size);
+
+	memset(name, 'x', NAME);
+	name[NAME] = 0;
+	for (int i = 0; i < ROWS; i++) {
+		struct cell *row = table_row_add(table);
+
+		row[0] = cell_text(i ? "main" : name);
+		row[1] = cell_number(7);
+	}
+	report_text(table, &(struct text_options){}, file);
+	fclose(file);
+	assert_true(size > ROWS * 7 && size < NAME);
+	assert_non_null(strstr(text, "xxx...xxx"));
+	free(text);
+	table_destroy(table);
+}
+
+/*
+ * A cell with nothing after it takes the rest of the line, is cut at its end, and makes no column
+ * wider.
+ */
 static void long_lines_spill(void **state)
 {
 	static const struct column columns[] = {
@@ -186,7 +256,7 @@ static void long_lines_spill(void **state)
 	row = table_row_add(table);
 	row[1] = cell_text("add");
 	row[2] = cell_number(7);
-	for (size_t width = 20; width <= 60; width += 40) {
+	for (size_t width = 30; width <= 60; width += 30) {
 		file = open_memstream(&text, &size);
 		report_text(table, &(struct text_options){ .width = width }, file);
 		fclose(file);
@@ -203,16 +273,103 @@ static void long_lines_spill(void **state)
 	table_destroy(table);
 }
 
+static size_t longest_line(const char *text)
+{
+	size_t longest = 0;
+
+	for (const char *end; (end = strchr(text, '\n')); text = end + 1)
+		if ((size_t)(end - text) > longest)
+			longest = (size_t)(end - text);
+	return longest;
+}
+
+static char *text_of(const struct table *table, size_t width)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *file = open_memstream(&text, &size);
+
+	report_text(table, &(struct text_options){ .width = width }, file);
+	fclose(file);
+	return text;
+}
+
+/* Columns to spare go first, and the footer names them; then names are cut; no line is too long. */
+static void narrow_tables_fit(void **state)
+{
+	static const struct column columns[] = {
+		{ "self", "Self", COLUMN_COUNT },
+		{ "address", "Address", COLUMN_ADDRESS, .spare = 2 },
+		{ "received", "Received", COLUMN_COUNT, .spare = 1 },
+		{ "where", "Where", COLUMN_TEXT, .elastic = true, .cut = CUT_NAME, .comfort = 14 },
+	};
+	static const struct profile_named_count losses[] = {
+		{ .name = "one_reason", .count = 1 }, { .name = "another_reason", .count = 2 }
+	};
+	struct table *table = table_create("functions", columns, 4);
+	struct cell *row = table_row_add(table);
+
+	row[0] = cell_number(123456);
+	row[1] = cell_number(0xffffffff81234567);
+	row[2] = cell_number(12);
+	row[3] = cell_text("a_function_with_a_name+0x4e [kernel]");
+	table->totals = (struct totals){ .seen = 4, .kept = 1, .losses = losses, .loss_count = 2 };
+	for (size_t width = 8; width < 90; width++) {
+		AUTO(free_ptr) char *text = text_of(table, width);
+
+		assert_true(longest_line(text) <= width);
+		/* 7 + 18 + 8 + 14 columns and the gaps between them */
+		assert_int_equal(width >= 53, !!strstr(text, " Address  Received  W"));
+		assert_int_equal(width >= 33, !!strstr(text, "Received  W"));
+		if (width >= 46)
+			assert_int_equal(width < 53, !!strstr(text, "columns Address; --width"));
+		if (width >= 23)
+			assert_non_null(strstr(text, "+0x4e"));
+	}
+	table_destroy(table);
+}
+
+/* A matrix goes on below, with its first column once more; nothing of it is left out. */
+static void wide_matrix_goes_on_below(void **state)
+{
+	static const struct column columns[] = {
+		{ "from", "From", COLUMN_TEXT, .elastic = true },
+		{ "a", "first", COLUMN_COUNT },
+		{ "b", "second", COLUMN_COUNT },
+		{ "c", "third", COLUMN_COUNT },
+		{ "d", "fourth", COLUMN_COUNT },
+	};
+	struct table *table = table_create("transfers", columns, 5);
+	struct cell *row = table_row_add(table);
+	AUTO(free_ptr) char *text = NULL;
+
+	row[0] = cell_text("libc");
+	for (unsigned i = 1; i < 5; i++)
+		row[i] = cell_number(i);
+	table->repeated_columns = 1;
+	text = text_of(table, 20);
+	assert_non_null(strstr(text, "From  first  second\n"
+				     "libc      1       2\n"
+				     "\n"
+				     "From  third  fourth\n"
+				     "libc      3       4\n"));
+	table_destroy(table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(escapes_what_a_terminal_would_act_on),
 		cmocka_unit_test(repairs_to_valid_utf8),
 		cmocka_unit_test(shortens_in_the_middle),
+		cmocka_unit_test(names_and_places_keep_what_tells_them_apart),
 		cmocka_unit_test(varints),
 		cmocka_unit_test(random_names_are_always_safe),
 		cmocka_unit_test(unaccounted_samples_are_said),
 		cmocka_unit_test(long_lines_spill),
+		cmocka_unit_test(narrow_tables_fit),
+		cmocka_unit_test(wide_matrix_goes_on_below),
+		cmocka_unit_test(giant_name_costs_its_own_row),
 	};
 
 	setlocale(LC_CTYPE, "C.UTF-8");

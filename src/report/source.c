@@ -41,7 +41,10 @@ void sources_destroy(struct sources *sources)
 	free(sources);
 }
 
-/* The path comes from a profile: it may name a pipe, a terminal or a device. Only regular files are read. */
+/*
+ * The path comes from a profile: it may name a pipe, a terminal or a device. Only regular files are
+ * read.
+ */
 static char *file_read(const char *path)
 {
 	AUTO(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);

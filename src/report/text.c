@@ -1,23 +1,39 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Tables as text. Every cell is formatted once into one buffer; its place and width are kept, so that columns can be
- * fitted to the terminal before anything is printed. Numbers are never shortened: elastic columns are, the widest first.
+ * Tables as text. Every cell is formatted once into one buffer; its place and width are kept, so
+ * that columns can be fitted to the terminal before anything is printed. Numbers are never
+ * shortened. Where a line is too long,
+ *
+ * 1. elastic columns are made narrower, in the proportion of their comfort and down to it;
+ * 2. columns that are to spare are left out, and the footer names them; or, where the table says
+ *    so, the line goes on in another table below, with the first columns repeated;
+ * 3. elastic columns are made narrower than is comfortable;
+ * 4. what is still too long is cut off: no line is longer than the terminal is wide.
+ *
  * A cell that spills into empty ones has the rest of the line and does not make its column wider.
+ *
+ *	in	a table
+ *	out	lines of text, as wide as was asked for
+ *	owner	nobody: it is a call, and the table stays with the caller
  */
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "base/strbuf.h"
+#include "report/cut.h"
+#include "report/footer.h"
 #include "report/report.h"
-#include "report/utf8.h"
+#include "base/utf8.h"
 
 enum {
 	GAP = 2, /* blanks between columns */
-	ELASTIC_MIN = 10, /* columns are not made narrower */
-	SPILL_MIN =
-		48, /* what spills has at least that much, even if the line gets too long: a file and a line */
+	COMFORT = 16, /* of elastic columns, unless they say otherwise */
+	ELASTIC_MIN = 6, /* columns are not made narrower */
+	SPILL_MIN = 48, /* what spills begins further left if it had less */
+	CELL_MAX = 4096, /* a longer text is shown without its middle; --json has all of it */
 	INDENT = 2, /* blanks per level */
 	INDENT_MAX = 60,
 	ERROR_SHOWN = 5, /* percentage points; smaller errors of a value's share are not printed */
@@ -40,9 +56,14 @@ struct piece {
 struct layout {
 	const struct table *table;
 	const struct text_options *options;
-	size_t *columns; /* of the table, that are shown */
-	size_t *widths; /* by shown column */
+	size_t *columns; /* of the table, that can be shown; what follows is by their number */
+	size_t *widths;
+	bool *dropped; /* left out for want of width */
 	size_t count;
+	size_t *line; /* the columns of the table in hand, from left to right */
+	size_t line_count;
+	size_t wanted; /* width at which no column is left out */
+	bool color;
 	struct piece *pieces; /* row by row */
 	struct strbuf texts; /* NUL after each */
 };
@@ -53,25 +74,16 @@ static bool is_right(const struct column *column)
 	       column->kind != COLUMN_VALUES;
 }
 
-static void count_put(struct strbuf *buf, uint64_t count)
-{
-	char digits[24];
-	int length = snprintf(digits, sizeof(digits), "%" PRIu64, count);
-
-	for (int i = 0; i < length; i++) {
-		if (i && (length - i) % 3 == 0)
-			strbuf_putc(buf, ',');
-		strbuf_putc(buf, digits[i]);
-	}
-}
-
 /* In percentage points. */
 static double share_error(const struct common_value *value)
 {
 	return fmax(value->high - value->share, value->share - value->low) * 100;
 }
 
-/* Where the error is larger than the share, the value may be as rare as any other. */
+/*
+ * Whether the error of a value's share is small or smaller than the share. Otherwise nothing is
+ * known about how common the value is.
+ */
 static bool is_significant(const struct common_value *value)
 {
 	double error = share_error(value);
@@ -116,6 +128,15 @@ static size_t values_put(struct strbuf *buf, const struct common_values *values,
 	return utf8_width(strbuf_text(buf) + before);
 }
 
+/* Six digits, and none behind the point of millions. */
+static void real_put(struct strbuf *buf, double real)
+{
+	if (real >= 1e6 && real < 1e15)
+		count_put(buf, (uint64_t)(real + 0.5));
+	else
+		strbuf_printf(buf, "%.6g", real);
+}
+
 /* Appends the cell; returns its width. */
 static size_t cell_put(struct strbuf *buf, const struct cell *cell, enum column_kind kind,
 		       bool utf8)
@@ -146,7 +167,7 @@ static size_t cell_put(struct strbuf *buf, const struct cell *cell, enum column_
 		strbuf_puts(buf, cell->number ? "yes" : "");
 		break;
 	case COLUMN_REAL:
-		strbuf_printf(buf, "%.6g", cell->real);
+		real_put(buf, cell->real);
 		break;
 	case COLUMN_VALUES:
 		return values_put(buf, cell->values, utf8);
@@ -165,15 +186,25 @@ static size_t row_indent(const struct layout *layout, size_t row)
 	return level < INDENT_MAX ? (size_t)level : INDENT_MAX;
 }
 
-/* Whether the shown column's cell has all the rest of the line. */
-static bool is_spilling(const struct layout *layout, size_t row, size_t shown)
+static const struct column *column_of(const struct layout *layout, size_t number)
+{
+	return &layout->table->columns[layout->columns[number]];
+}
+
+static bool is_last(const struct layout *layout, size_t number)
+{
+	return number + 1 == layout->count;
+}
+
+/* Whether the column's cell has all the rest of the line. */
+static bool is_spilling(const struct layout *layout, size_t row, size_t number)
 {
 	const struct cell *cells = table_row(layout->table, row);
 
-	if (!layout->table->columns[layout->columns[shown]].spills)
+	if (!column_of(layout, number)->spills)
 		return false;
-	while (++shown < layout->count)
-		if (cells[layout->columns[shown]].set)
+	while (++number < layout->count)
+		if (cells[layout->columns[number]].set)
 			return false;
 	return true;
 }
@@ -192,34 +223,135 @@ static void row_format(struct layout *layout, size_t row)
 				 layout->table->columns[column].kind, layout->options->utf8);
 		strbuf_putc(&layout->texts, '\0');
 		piece->width = (uint32_t)width;
-		if (i + 1 == layout->count)
+		if (is_last(layout, i))
 			width += row_indent(layout, row);
 		if (width > layout->widths[i] && !is_spilling(layout, row, i))
 			layout->widths[i] = width;
 	}
 }
 
-/* Takes from the widest elastic column until the line fits or nothing is left to take. */
-static void widths_fit(struct layout *layout)
+/* --- Fitting ---------------------------------------------------------------------------------- */
+
+static size_t line_width(const struct layout *layout)
 {
-	size_t total = layout->count ? (layout->count - 1) * GAP : 0;
+	size_t total = 0, count = 0;
 
 	for (size_t i = 0; i < layout->count; i++)
-		total += layout->widths[i];
-	while (layout->options->width && total > layout->options->width) {
-		size_t widest = layout->count;
+		if (!layout->dropped[i]) {
+			total += layout->widths[i];
+			count++;
+		}
+	return total + (count ? (count - 1) * GAP : 0);
+}
 
-		for (size_t i = 0; i < layout->count; i++)
-			if (layout->table->columns[layout->columns[i]].elastic &&
-			    layout->widths[i] > ELASTIC_MIN &&
-			    (widest == layout->count || layout->widths[i] > layout->widths[widest]))
-				widest = i;
-		if (widest == layout->count)
-			return;
-		layout->widths[widest]--;
+static size_t comfort_of(const struct layout *layout, size_t number)
+{
+	unsigned comfort = column_of(layout, number)->comfort;
+
+	return comfort ? comfort : COMFORT;
+}
+
+/* The elastic column that has the most in proportion to its comfort; count: none can give. */
+static size_t giver_find(const struct layout *layout, bool comfortable)
+{
+	size_t found = layout->count;
+
+	for (size_t i = 0; i < layout->count; i++) {
+		size_t floor = comfortable ? comfort_of(layout, i) : ELASTIC_MIN;
+
+		if (layout->dropped[i] || !column_of(layout, i)->elastic ||
+		    layout->widths[i] <= floor)
+			continue;
+		if (found == layout->count || layout->widths[i] * comfort_of(layout, found) >
+						      layout->widths[found] * comfort_of(layout, i))
+			found = i;
+	}
+	return found;
+}
+
+/* Returns whether the line fits. */
+static bool widths_shrink(struct layout *layout, size_t *widths, bool comfortable)
+{
+	size_t total, giver;
+
+	memcpy(layout->widths, widths, layout->count * sizeof(*widths));
+	total = line_width(layout);
+	while (total > layout->options->width &&
+	       (giver = giver_find(layout, comfortable)) < layout->count) {
+		layout->widths[giver]--;
 		total--;
 	}
+	return total <= layout->options->width;
 }
+
+/* The next column to leave out; count: all that are left are needed. */
+static size_t spare_find(const struct layout *layout)
+{
+	size_t found = layout->count;
+
+	for (size_t i = 0; i < layout->count; i++) {
+		unsigned spare = layout->dropped[i] ? 0 : column_of(layout, i)->spare;
+
+		if (spare && (found == layout->count || spare > column_of(layout, found)->spare))
+			found = i;
+	}
+	return found;
+}
+
+static size_t comfortable_width(const struct layout *layout)
+{
+	size_t total = line_width(layout);
+
+	for (size_t i = 0; i < layout->count; i++)
+		if (column_of(layout, i)->elastic && layout->widths[i] > comfort_of(layout, i))
+			total -= layout->widths[i] - comfort_of(layout, i);
+	return total;
+}
+
+/* Returns whether the line fits, or is to be made into several. */
+static bool widths_fit(struct layout *layout)
+{
+	AUTO(free_ptr) size_t *natural = mem_alloc((layout->count + 1) * sizeof(*natural));
+	size_t spare;
+
+	layout->wanted = comfortable_width(layout);
+	memcpy(natural, layout->widths, layout->count * sizeof(*natural));
+	if (!layout->options->width)
+		return true;
+	while (!widths_shrink(layout, natural, true)) {
+		if (layout->table->repeated_columns)
+			return true;
+		spare = spare_find(layout);
+		if (spare == layout->count)
+			return widths_shrink(layout, natural, false);
+		layout->dropped[spare] = true;
+	}
+	return true;
+}
+
+/*
+ * The columns of the next table: those that are repeated, and from the given one on as many as fit,
+ * but at least one. Returns where the one after it begins.
+ */
+static size_t line_make(struct layout *layout, size_t from)
+{
+	size_t limit = layout->options->width, total = 0, repeated, i;
+
+	repeated = from ? layout->table->repeated_columns : 0;
+	layout->line_count = 0;
+	for (i = 0; i < layout->count; i = i + 1 == repeated && from > i + 1 ? from : i + 1) {
+		if (layout->dropped[i])
+			continue;
+		total += layout->widths[i] + (layout->line_count ? GAP : 0);
+		if (layout->table->repeated_columns && limit && total > limit &&
+		    layout->line_count > repeated)
+			break;
+		layout->line[layout->line_count++] = i;
+	}
+	return i;
+}
+
+/* --- A layout's life -------------------------------------------------------------------------- */
 
 static bool is_shown(const struct table *table, size_t column)
 {
@@ -237,6 +369,8 @@ static void layout_init(struct layout *layout)
 
 	layout->columns = mem_alloc((table->column_count + 1) * sizeof(*layout->columns));
 	layout->widths = mem_zalloc((table->column_count + 1) * sizeof(*layout->widths));
+	layout->dropped = mem_zalloc((table->column_count + 1) * sizeof(*layout->dropped));
+	layout->line = mem_zalloc((table->column_count + 1) * sizeof(*layout->line));
 	for (size_t i = 0; i < table->column_count; i++) {
 		if (!is_shown(table, i))
 			continue;
@@ -247,15 +381,27 @@ static void layout_init(struct layout *layout)
 		mem_alloc((table->row_count * layout->count + 1) * sizeof(*layout->pieces));
 	for (size_t row = 0; row < table->row_count; row++)
 		row_format(layout, row);
-	widths_fit(layout);
+	/* Otherwise one name of megabytes makes all other rows as long. */
+	for (size_t i = 0; i < layout->count; i++)
+		if (layout->widths[i] > CELL_MAX)
+			layout->widths[i] = CELL_MAX;
+	/* What has to be cut off has no colours: the end of one could be cut off with it. */
+	layout->color = widths_fit(layout) && layout->options->color;
 }
 
 static void layout_deinit(struct layout *layout)
 {
 	free(layout->columns);
 	free(layout->widths);
+	free(layout->dropped);
+	free(layout->line);
 	free(layout->pieces);
 	strbuf_deinit(&layout->texts);
+}
+
+static const char *cut_mark(const struct layout *layout)
+{
+	return layout->options->utf8 ? "\xe2\x80\xa6" : "...";
 }
 
 static void blanks_put(struct strbuf *line, size_t count)
@@ -267,31 +413,34 @@ static void blanks_put(struct strbuf *line, size_t count)
 static const char *cell_color(const struct layout *layout, const struct column *column,
 			      const struct cell *cell)
 {
-	if (!layout->options->color || column->kind != COLUMN_SHARE || !cell->set)
+	if (!layout->color || column->kind != COLUMN_SHARE || !cell->set)
 		return NULL;
 	if (cell->real >= SHARE_HOT)
 		return COLOR_HOT;
 	return cell->real >= SHARE_WARM ? COLOR_WARM : NULL;
 }
 
-static void padded_put(struct strbuf *line, const struct layout *layout, size_t shown,
+static void padded_put(struct strbuf *line, const struct layout *layout, size_t number,
 		       const char *text, size_t text_width, const char *color)
 {
-	const struct column *column = &layout->table->columns[layout->columns[shown]];
-	size_t width = layout->widths[shown];
+	const struct column *column = column_of(layout, number);
+	size_t width = layout->widths[number];
 	size_t pad = width > text_width ? width - text_width : 0;
-	const char *mark = layout->options->utf8 ? "\xe2\x80\xa6" : "...";
+	size_t before = line->length;
 
 	if (is_right(column))
 		blanks_put(line, pad);
 	if (color)
 		strbuf_puts(line, color);
 	if (column->kind == COLUMN_VALUES)
-		utf8_cut(line, text, width, mark);
+		utf8_cut(line, text, width, cut_mark(layout));
 	else
-		utf8_shorten(line, text, width > text_width ? text_width : width, mark);
+		cut_put(line, text, width, column->cut, cut_mark(layout));
 	if (color)
 		strbuf_puts(line, COLOR_OFF);
+	/* A text that was cut may leave more room than it had to. */
+	if (text_width > width)
+		pad = width - utf8_width(line->text + before);
 	if (!is_right(column))
 		blanks_put(line, pad);
 }
@@ -306,8 +455,8 @@ static void line_write(struct strbuf *line, FILE *file)
 }
 
 /*
- * A nested name: blanks, then the name in what is left. Where the blanks would take more than two fifths of the column they
- * are cut off there and end in the level's number.
+ * A nested name: blanks, then the name in what is left. Where the blanks would take more than two
+ * fifths of the column they are cut off there and end in the level's number.
  */
 static void nested_put(struct strbuf *line, const struct layout *layout, size_t row,
 		       const struct piece *piece)
@@ -323,131 +472,90 @@ static void nested_put(struct strbuf *line, const struct layout *layout, size_t 
 
 		indent = limit > (size_t)length ? limit - (size_t)length : 0;
 		strbuf_printf(line, "%*s%s", (int)indent, "", number);
-		indent = limit;
+		indent += (size_t)length;
 	} else {
 		blanks_put(line, indent);
 	}
-	utf8_shorten(line, layout->texts.text + piece->offset, width - indent,
-		     layout->options->utf8 ? "\xe2\x80\xa6" : "...");
+	cut_put(line, layout->texts.text + piece->offset, width > indent ? width - indent : 0,
+		column_of(layout, layout->count - 1)->cut, cut_mark(layout));
 }
 
-/* The end of a line, from the shown column on. */
+/* The end of a line. Where little is left of it, it begins further left if nothing is there. */
 static void spill_put(struct strbuf *line, const struct layout *layout, const struct piece *piece,
-		      size_t shown)
+		      size_t place, bool blank_before)
 {
-	size_t start = shown * GAP, width = layout->options->width;
+	size_t start = place * GAP, width = layout->options->width;
 
-	for (size_t i = 0; i < shown; i++)
-		start += layout->widths[i];
-	width = width > start + SPILL_MIN ? width - start : SPILL_MIN;
+	for (size_t i = 0; i < place; i++)
+		start += layout->widths[layout->line[i]];
+	if (width && blank_before && start + SPILL_MIN > width) {
+		start = width > SPILL_MIN ? width - SPILL_MIN : 0;
+		line->length = start;
+	}
 	utf8_cut(line, layout->texts.text + piece->offset,
-		 layout->options->width ? width : SIZE_MAX,
-		 layout->options->utf8 ? "\xe2\x80\xa6" : "...");
+		 !width		 ? SIZE_MAX
+		 : width > start ? width - start
+				 : 0,
+		 cut_mark(layout));
+}
+
+/* Only numbers that leave no room for anything else make a line too long. */
+static void line_clip(struct strbuf *line, const struct layout *layout)
+{
+	struct strbuf clipped = {};
+
+	if (!layout->options->width || layout->color ||
+	    utf8_width(strbuf_text(line)) <= layout->options->width)
+		return;
+	utf8_cut(&clipped, line->text, layout->options->width, cut_mark(layout));
+	strbuf_deinit(line);
+	*line = clipped;
 }
 
 static void row_write(const struct layout *layout, size_t row, struct strbuf *line, FILE *file)
 {
 	const struct cell *cells = table_row(layout->table, row);
+	bool blank = true;
 
-	for (size_t i = 0; i < layout->count; i++) {
-		const struct column *column = &layout->table->columns[layout->columns[i]];
-		const struct piece *piece = &layout->pieces[row * layout->count + i];
+	for (size_t i = 0; i < layout->line_count; i++) {
+		size_t number = layout->line[i];
+		const struct piece *piece = &layout->pieces[row * layout->count + number];
 
 		if (i)
 			blanks_put(line, GAP);
-		if (is_spilling(layout, row, i)) {
-			spill_put(line, layout, piece, i);
+		if (is_spilling(layout, row, number)) {
+			spill_put(line, layout, piece, i, blank);
 			break;
 		}
-		if (i + 1 == layout->count && layout->table->level_column >= 0)
+		if (is_last(layout, number) && layout->table->level_column >= 0)
 			nested_put(line, layout, row, piece);
 		else
-			padded_put(line, layout, i, layout->texts.text + piece->offset,
+			padded_put(line, layout, number, layout->texts.text + piece->offset,
 				   piece->width,
-				   cell_color(layout, column, &cells[layout->columns[i]]));
+				   cell_color(layout, column_of(layout, number),
+					      &cells[layout->columns[number]]));
+		blank = blank && !piece->width;
 	}
+	line_clip(line, layout);
 	line_write(line, file);
 }
 
 static void header_write(const struct layout *layout, struct strbuf *line, FILE *file)
 {
-	if (layout->options->color)
+	if (layout->color)
 		strbuf_puts(line, COLOR_HEADER);
-	for (size_t i = 0; i < layout->count; i++) {
-		const char *title = layout->table->columns[layout->columns[i]].title;
+	for (size_t i = 0; i < layout->line_count; i++) {
+		size_t number = layout->line[i];
+		const char *title = column_of(layout, number)->title;
 
 		if (i)
 			blanks_put(line, GAP);
-		padded_put(line, layout, i, title, utf8_width(title), NULL);
+		padded_put(line, layout, number, title, utf8_width(title), NULL);
 	}
-	if (layout->options->color)
+	if (layout->color)
 		strbuf_puts(line, COLOR_OFF);
+	line_clip(line, layout);
 	line_write(line, file);
-}
-
-static uint64_t losses_sum(const struct totals *totals)
-{
-	uint64_t sum = 0;
-
-	for (size_t i = 0; i < totals->loss_count; i++)
-		sum += totals->losses[i].count;
-	return sum;
-}
-
-static void totals_write(const char *label, const struct totals *totals, bool filtered,
-			 struct strbuf *line, FILE *file)
-{
-	uint64_t lost = losses_sum(totals);
-	double share = share_of(lost, totals->seen);
-
-	strbuf_printf(line, "%sseen ", label);
-	count_put(line, totals->seen);
-	strbuf_puts(line, " = kept ");
-	count_put(line, totals->kept);
-	strbuf_puts(line, " + lost ");
-	count_put(line, lost);
-	if (lost)
-		strbuf_printf(line, " (%.2f%%)", share * 100);
-	for (size_t i = 0; i < totals->loss_count; i++) {
-		strbuf_puts(line, i ? ", " : ": ");
-		utf8_escape(line, totals->losses[i].name);
-		strbuf_putc(line, ' ');
-		count_put(line, totals->losses[i].count);
-	}
-	if (totals->seen != totals->kept + lost) {
-		strbuf_puts(line, "; NOT ACCOUNTED FOR ");
-		count_put(line, totals->seen - totals->kept - lost);
-	}
-	if (filtered) {
-		strbuf_puts(line, "; selected ");
-		count_put(line, totals->selected);
-		strbuf_printf(line, " (%.2f%%)", share_of(totals->selected, totals->seen) * 100);
-	}
-	line_write(line, file);
-}
-
-static void footer_write(const struct table *table, struct strbuf *line, FILE *file)
-{
-	line_write(line, file);
-	if (table->omitted) {
-		strbuf_printf(line, "%zu more %s not shown", table->omitted,
-			      table->omitted == 1 ? "entry" : "entries");
-		line_write(line, file);
-	}
-	if (table->baseline.seen)
-		totals_write("A: ", &table->baseline, table->filtered, line, file);
-	totals_write(table->baseline.seen ? "B: " : "", &table->totals, table->filtered, line,
-		     file);
-	if (table->has_runs)
-		totals_write("runs: ", &table->runs, false, line, file);
-	if (table->unreadable) {
-		strbuf_printf(line,
-			      "%zu list%s of values could not be read and %s left out: the "
-			      "profile is damaged",
-			      table->unreadable, table->unreadable == 1 ? "" : "s",
-			      table->unreadable == 1 ? "is" : "are");
-		line_write(line, file);
-	}
 }
 
 static bool group_changes(const struct table *table, size_t row)
@@ -458,19 +566,40 @@ static bool group_changes(const struct table *table, size_t row)
 	       table_row(table, row)[column].integer != table_row(table, row - 1)[column].integer;
 }
 
+/* What the footer says about columns that are not there. */
+static void dropped_put(const struct layout *layout, struct strbuf *ret)
+{
+	for (size_t i = 0; i < layout->count; i++)
+		if (layout->dropped[i])
+			strbuf_printf(ret, "%s%s",
+				      ret->length ? ", " : "too narrow for the columns ",
+				      column_of(layout, i)->title);
+	if (ret->length)
+		strbuf_printf(ret, "; --width %zu shows all", layout->wanted);
+}
+
 void report_text(const struct table *table, const struct text_options *options, FILE *file)
 {
 	struct layout layout = { .table = table, .options = options };
-	struct strbuf line = {};
+	struct strbuf line = {}, dropped = {};
+	size_t next = 0;
 
 	layout_init(&layout);
-	header_write(&layout, &line, file);
-	for (size_t row = 0; row < table->row_count && !ferror(file); row++) {
-		if (group_changes(table, row))
+	heading_write(table, options->width, file);
+	do {
+		if (next)
 			line_write(&line, file);
-		row_write(&layout, row, &line, file);
-	}
-	footer_write(table, &line, file);
+		next = line_make(&layout, next);
+		header_write(&layout, &line, file);
+		for (size_t row = 0; row < table->row_count && !ferror(file); row++) {
+			if (group_changes(table, row))
+				line_write(&line, file);
+			row_write(&layout, row, &line, file);
+		}
+	} while (next < layout.count);
+	dropped_put(&layout, &dropped);
+	footer_write(table, strbuf_text(&dropped), options->width, file);
 	layout_deinit(&layout);
 	strbuf_deinit(&line);
+	strbuf_deinit(&dropped);
 }

@@ -7,17 +7,11 @@
  * profile. From then on SQLite owns it: write-ahead log while it is recorded, a single file once it
  * is finished.
  *
- * To read, three ways are tried, each only after the one before has been refused:
- *
- *	read only		the usual one; SQLite reads the -wal of a collector too
- *	read and write		a crash left a journal that has to be rolled back first
- *	read only, no locks	the directory cannot be written, so SQLite cannot make its -shm; the
- *				index of the log is then kept in memory (SQLite does so for an
- *				exclusive connection)
+ * container_read.c opens it to read it.
  *
  * Invariants
- * 1. The application id and a version are in the main file, never only in its log: the first bytes
- *    can be judged without SQLite. The log can only raise the version.
+ * 1. The application id and the version are in the main file, never only in its log: the first
+ *    bytes can be judged without SQLite.
  * 2. No statement runs on a table whose definition differs from ours: a hostile file cannot put a
  *    view, a virtual table or a trigger in the place of a table.
  */
@@ -25,15 +19,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/strbuf.h"
+#include "store/place.h"
 #include "store/store.h"
+#include "store/table.h"
+#include "store/vfs.h"
 
 static const char sqlite_magic[] = "SQLite format 3"; /* with its NUL */
 
@@ -49,6 +49,8 @@ enum {
 	HEADER_VERSION = 60,
 	HEADER_APPLICATION = 68,
 	HEADER_PAGES_VALID_FOR = 92,
+	WRITE_MAX = 65536 +
+		    64, /* bytes that SQLite writes at once: a page and the log's header of it */
 	BUSY_MS = 2000, /* how long a lock of another program is waited for */
 };
 
@@ -62,11 +64,33 @@ static uint32_t be32(const uint8_t *at)
 	return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
 }
 
+/* Whether the file or its log is as large as a file of this process may be. */
+static bool is_at_limit(sqlite3 *db)
+{
+	static const char *const suffixes[] = { "", "-wal", "-journal" };
+	const char *path = db ? sqlite3_db_filename(db, "main") : NULL;
+	struct rlimit limit;
+
+	if (!path || getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY)
+		return false;
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+		AUTO(free_ptr) char *name = mem_printf("%s%s", path, suffixes[i]);
+		struct stat info;
+
+		if (stat(name, &info) == 0 && (rlim_t)info.st_size + WRITE_MAX > limit.rlim_cur)
+			return true;
+	}
+	return false;
+}
+
+/* A write that crosses the limit is only cut short by the kernel: SQLite then knows no reason. */
 static int io_errno(sqlite3 *db)
 {
 	int number = db ? sqlite3_system_errno(db) : 0;
 
-	return number > 0 ? number : EIO;
+	if (number > 0)
+		return number;
+	return is_at_limit(db) ? EFBIG : EIO;
 }
 
 int container_error(sqlite3 *db, const char *path, const char *doing)
@@ -153,31 +177,27 @@ static int version_check(const char *path, uint32_t version)
 			       path, version, STORE_SCHEMA_VERSION);
 	if (version < 1)
 		return err_set(-EBADMSG, "%s: corrupt: has no format version; record again", path);
+	if (version < STORE_SCHEMA_VERSION)
+		return err_set(-ENOTSUP,
+			       "%s: written by an older Assay (format %u, this one reads format "
+			       "%d); record again",
+			       path, version, STORE_SCHEMA_VERSION);
 	return 0;
-}
-
-static bool companion_has_bytes(const char *path, const char *suffix)
-{
-	AUTO(free_ptr) char *name = mem_printf("%s%s", path, suffix);
-	struct stat info;
-
-	return stat(name, &info) == 0 && info.st_size > 0;
 }
 
 /*
  * The number of pages is only valid while the two change counters agree, and a log may hold what
  * the file lacks.
  */
-static int header_check_size(const char *path, const uint8_t header[HEADER_SIZE], uint64_t size)
+static int header_check_size(const char *path, const uint8_t header[HEADER_SIZE], uint64_t size,
+			     bool more)
 {
 	uint32_t page_size = (uint32_t)header[HEADER_PAGE_SIZE] << 8 | header[HEADER_PAGE_SIZE + 1];
 	uint64_t wanted =
 		(uint64_t)be32(header + HEADER_PAGES) * (page_size == 1 ? 65536 : page_size);
 
 	if (be32(header + HEADER_CHANGES) != be32(header + HEADER_PAGES_VALID_FOR) ||
-	    size >= wanted)
-		return 0;
-	if (companion_has_bytes(path, "-wal") || companion_has_bytes(path, "-journal"))
+	    size >= wanted || more)
 		return 0;
 	return err_set(
 		-EBADMSG,
@@ -193,23 +213,7 @@ int container_check_ours(const char *path, int fd)
 	return size < 0 ? size : header_check_ours(path, header, size);
 }
 
-static int file_open(const char *path, int *ret)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-	if (fd >= 0) {
-		*ret = fd;
-		return 0;
-	}
-	if (errno == ENOENT)
-		return err_set(
-			-ENOENT,
-			"%s: no such profile; make one with assay record, or name another with -i",
-			path);
-	return err_set(-errno, "%s: cannot open: %s", path, strerror(errno));
-}
-
-static int file_check_kind(const char *path, const struct stat *info)
+int container_check_kind(const char *path, const struct stat *info)
 {
 	if (S_ISDIR(info->st_mode))
 		return err_set(-EISDIR, "%s: a directory, not a profile; name a file in it", path);
@@ -220,52 +224,75 @@ static int file_check_kind(const char *path, const struct stat *info)
 	return 0;
 }
 
-int container_check(const char *path)
+int container_check(const char *path, int fd, bool more)
 {
-	AUTO(close_fd) int fd = -1;
 	uint8_t header[HEADER_SIZE] = {};
 	struct stat info;
 	int size, err;
 
-	if ((err = file_open(path, &fd)))
-		return err;
 	if (fstat(fd, &info))
 		return err_set(-errno, "%s: cannot look at it: %s", path, strerror(errno));
-	if ((err = file_check_kind(path, &info)))
+	if ((err = container_check_kind(path, &info)))
 		return err;
 	if ((size = header_read(path, fd, header)) < 0)
 		return size;
 	if ((err = header_check_ours(path, header, size)) ||
 	    (err = version_check(path, be32(header + HEADER_VERSION))))
 		return err;
-	return header_check_size(path, header, (uint64_t)info.st_size);
+	return header_check_size(path, header, (uint64_t)info.st_size, more);
 }
 
-/* An empty profile of that version in memory. */
-static int schema_open(int version, sqlite3 **ret)
+/*
+ * A journal of several databases ends with the name of the file that knows all of them, and the
+ * same bytes with which it begins; https://www.sqlite.org/fileformat.html section 3. SQLite deletes
+ * that file when it has rolled back. Profiles never have such journals.
+ */
+int container_check_journal(const char *path, int fd)
+{
+	static const uint8_t magic[] = { 0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7 };
+	uint8_t end[sizeof(magic)] = {};
+	struct stat info;
+
+	if (fstat(fd, &info) ||
+	    (info.st_size >= (off_t)sizeof(end) &&
+	     pread(fd, end, sizeof(end), info.st_size - (off_t)sizeof(end)) < 0))
+		return err_set(-errno, "%s-journal: cannot read: %s", path, strerror(errno));
+	if (memcmp(end, magic, sizeof(magic)))
+		return 0;
+	return err_set(-EPERM,
+		       "%s-journal: names another file that would be deleted, so it is not "
+		       "Assay's; remove the journal if you trust the profile without it",
+		       path);
+}
+
+static void schema_write(struct strbuf *out)
+{
+	strbuf_printf(out, "pragma application_id = %d; pragma user_version = %d;\n",
+		      STORE_APPLICATION_ID, STORE_SCHEMA_VERSION);
+	for (int i = 0; i < STORE_TABLE_COUNT; i++)
+		store_table_sql_create(&store_tables[i], out);
+	strbuf_puts(out, store_views);
+}
+
+/* An empty profile in memory. */
+static int schema_open(sqlite3 **ret)
 {
 	AUTO(container_close_auto) sqlite3 *db = NULL;
-	AUTO(free_ptr)
-	char *stamp = mem_printf("pragma application_id = %d; pragma user_version = %d",
-				 STORE_APPLICATION_ID, version);
-	const char *values = version >= STORE_VERSION_VALUES ? store_schema_values : "";
-	const char *trace = version >= STORE_VERSION_TRACE ? store_schema_trace : "";
+	struct strbuf schema = {};
 	int err;
 
 	if (sqlite3_open(":memory:", &db))
 		return container_error(db, "(memory)", "open");
-	if ((err = container_run(db, "(memory)", stamp)) ||
-	    (err = container_run(db, "(memory)", store_schema)) ||
-	    (err = container_run(db, "(memory)", values)) ||
-	    (err = container_run(db, "(memory)", trace)))
-		return err;
-	*ret = take_ptr(db);
-	return 0;
+	schema_write(&schema);
+	err = container_run(db, "(memory)", strbuf_text(&schema));
+	strbuf_deinit(&schema);
+	if (!err)
+		*ret = take_ptr(db);
+	return err;
 }
 
 /* Whether the file's table of that name was made by the same text as ours. */
-static int table_check(sqlite3 *db, const char *path, int version, sqlite3_stmt *find,
-		       sqlite3_stmt *ours)
+static int table_check(sqlite3 *db, const char *path, sqlite3_stmt *find, sqlite3_stmt *ours)
 {
 	const char *name = (const char *)sqlite3_column_text(ours, 0);
 	const char *sql = (const char *)sqlite3_column_text(ours, 1);
@@ -278,57 +305,21 @@ static int table_check(sqlite3 *db, const char *path, int version, sqlite3_stmt 
 		err = err_set(-EBADMSG,
 			      "%s: corrupt: table %s is missing or not laid out as in format %d; "
 			      "record again",
-			      path, name, version);
+			      path, name, STORE_SCHEMA_VERSION);
 	else if (rc != SQLITE_ROW)
 		err = container_error(db, path, "read its layout");
 	sqlite3_reset(find);
 	return err;
 }
 
-/* As SQLite sees it: a log may have raised the version that is in the main file. */
-static int version_read(sqlite3 *db, const char *path, int *ret)
-{
-	AUTO(sqlite3_finalize_auto) sqlite3_stmt *get = NULL;
-	int version, err = container_prepare(db, path, "pragma user_version", &get);
-
-	if (err)
-		return err;
-	if (sqlite3_step(get) != SQLITE_ROW)
-		return container_error(db, path, "read its version");
-	version = sqlite3_column_int(get, 0);
-	if ((err = version_check(path, (uint32_t)version)))
-		return err;
-	*ret = version;
-	return 0;
-}
-
-/* Of version 3, samples are read; what was executed is not. */
-static int trace_first_check(sqlite3 *db, const char *path, int version)
-{
-	AUTO(sqlite3_finalize_auto) sqlite3_stmt *get = NULL;
-	int rc, err;
-
-	if (version != STORE_VERSION_TRACE_FIRST)
-		return 0;
-	if ((err = container_prepare(db, path, "select 1 from meta where key = 'tool'", &get)))
-		return err;
-	rc = sqlite3_step(get);
-	if (rc == SQLITE_ROW)
-		return err_set(-ENOTSUP,
-			       "%s: a trace made by another version of Assay (format %d, this one "
-			       "reads traces of format %d); record again",
-			       path, version, STORE_VERSION_TRACE);
-	return rc == SQLITE_DONE ? 0 : container_error(db, path, "read");
-}
-
-static int schema_check(sqlite3 *db, const char *path, int *ret_version)
+int container_check_tables(sqlite3 *db, const char *path)
 {
 	AUTO(container_close_auto) sqlite3 *reference = NULL;
 	AUTO(sqlite3_finalize_auto) sqlite3_stmt *ours = NULL;
 	AUTO(sqlite3_finalize_auto) sqlite3_stmt *find = NULL;
-	int version = 0, err;
+	int err = schema_open(&reference);
 
-	if ((err = version_read(db, path, &version)) || (err = schema_open(version, &reference)))
+	if (err)
 		return err;
 	err = container_prepare(reference, path,
 				"select name, sql from sqlite_schema where type = 'table'", &ours);
@@ -338,40 +329,8 @@ static int schema_check(sqlite3 *db, const char *path, int *ret_version)
 		db, path,
 		"select 1 from sqlite_schema where type = 'table' and name = ? and sql = ?", &find);
 	while (!err && sqlite3_step(ours) == SQLITE_ROW)
-		err = table_check(db, path, version, find, ours);
-	err = err ? err : trace_first_check(db, path, version);
-	if (!err)
-		*ret_version = version;
+		err = table_check(db, path, find, ours);
 	return err;
-}
-
-/* What version 3 had for executed code; trace_first_check() has seen that it is empty. */
-static const char trace_first_drop[] =
-	"drop view if exists executed_functions; drop view if exists executed_threads;"
-	"drop view if exists covered_files; drop table if exists block_part;"
-	"drop table if exists execution; drop table if exists block;"
-	"drop table if exists thread_runs; drop table if exists source_line;"
-	"drop table if exists run_table; drop table if exists run_parent;"
-	"drop table if exists path_table; drop table if exists flow;"
-	"drop table if exists cycle; drop table if exists layer; drop table if exists rare_cycle";
-
-/* What the file has of its own under one of the new names is not ours to replace: that is an error. */
-static int schema_raise(sqlite3 *db, const char *path, int version)
-{
-	AUTO(free_ptr) char *stamp = NULL;
-	int err;
-
-	if (version >= STORE_SCHEMA_VERSION)
-		return 0;
-	stamp = mem_printf("pragma user_version = %d; commit", STORE_SCHEMA_VERSION);
-	err = container_run(db, path, "begin immediate");
-	if (!err && version < STORE_VERSION_VALUES)
-		err = container_run(db, path, store_schema_values);
-	if (!err && version == STORE_VERSION_TRACE_FIRST)
-		err = container_run(db, path, trace_first_drop);
-	if (!err && version < STORE_VERSION_TRACE)
-		err = container_run(db, path, store_schema_trace);
-	return err ? err : container_run(db, path, stamp);
 }
 
 /* What a file may do to its reader, turned off before the first statement. */
@@ -384,73 +343,89 @@ static void defend(sqlite3 *db)
 	sqlite3_exec(db, "pragma cell_size_check = on", NULL, NULL, NULL);
 }
 
-/* An open connection that has really read the file, or SQLite's result code, extended. */
-static int attempt(const char *path, int flags, const char *vfs, sqlite3 **ret)
+int container_attempt(const char *name, unsigned ways, const char *vfs, sqlite3 **ret)
 {
-	int rc = sqlite3_open_v2(path, ret, flags, vfs);
+	int flags = ways & CONTAINER_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
+	int rc = vfs_register();
 
+	/* One thread reads: locks for several are a fifth of the work. */
+	if (ways)
+		flags |= SQLITE_OPEN_NOMUTEX;
+	rc = rc ? rc : sqlite3_open_v2(name, ret, flags, vfs);
 	if (rc)
-		return sqlite3_extended_errcode(*ret);
+		return *ret ? sqlite3_extended_errcode(*ret) : rc;
 	defend(*ret);
-	if (vfs)
+	if (ways & CONTAINER_READ)
+		sqlite3_exec(*ret, "pragma temp_store = memory", NULL, NULL, NULL);
+	if (ways & CONTAINER_ALONE)
 		sqlite3_exec(*ret, "pragma locking_mode = exclusive", NULL, NULL, NULL);
 	rc = sqlite3_exec(*ret, "select count(*) from sqlite_schema", NULL, NULL, NULL);
 	return rc ? sqlite3_extended_errcode(*ret) : 0;
 }
 
-/* Tried in order until one works. */
-static const struct {
-	int flags;
-	const char *vfs;
-} ways[] = {
-	{ SQLITE_OPEN_READONLY, NULL },
-	{ SQLITE_OPEN_READWRITE, NULL },
-	{ SQLITE_OPEN_READONLY, "unix-none" },
-};
-
-static bool another_way_may_help(int rc)
+void container_close(sqlite3 *db)
 {
-	return (rc & 0xff) == SQLITE_CANTOPEN || (rc & 0xff) == SQLITE_READONLY ||
-	       (rc & 0xff) == SQLITE_IOERR;
+	const char *name = db ? sqlite3_db_filename(db, "main") : NULL;
+	int dir = -1;
+
+	if (name && sscanf(name, "/proc/self/fd/%d/", &dir) != 1)
+		dir = -1;
+	sqlite3_close_v2(db);
+	close_fd(&dir);
 }
 
-int container_open_read(const char *path, sqlite3 **ret, int *ret_version)
+/*
+ * SQLite rolls back and deletes what it finds beside the file: only where nobody else can have put
+ * it, and only if it names no other file.
+ */
+static int place_check_open(const struct place *place, int fd, int journal)
 {
-	int err = container_check(path);
+	AUTO(free_ptr) char *log_name = place_file(place, "-wal");
+	struct stat info;
+	int err;
+
+	if (fstat(fd, &info))
+		return err_set(-errno, "%s: cannot look at it: %s", place->path, strerror(errno));
+	if (info.st_uid != geteuid() || !place_folder_is_safe(place->dir))
+		return err_set(-EPERM,
+			       "%s: lies in a folder where other users can write, or is another "
+			       "user's, so nothing is changed there; copy it, and its -wal, to a "
+			       "folder of your own",
+			       place->path);
+	if (journal >= 0 && (err = container_check_journal(place->path, journal)))
+		return err;
+	return container_check(place->path, fd, journal >= 0 || !access(log_name, F_OK));
+}
+
+/* All is closed before SQLite locks the file: closing any descriptor of it drops the locks. */
+static int place_check(const struct place *place)
+{
+	enum { FLAGS = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW };
+	AUTO(free_ptr) char *name = place_file(place, "");
+	AUTO(free_ptr) char *journal_name = place_file(place, "-journal");
+	AUTO(close_fd) int fd = open(name, FLAGS);
+	AUTO(close_fd) int journal = open(journal_name, FLAGS);
+
+	if (fd < 0)
+		return err_set(-errno, "%s: cannot open: %s", place->path, strerror(errno));
+	return place_check_open(place, fd, journal);
+}
+
+int container_open_write(const struct place *place, sqlite3 **ret)
+{
+	AUTO(sqlite3_close_v2_auto) sqlite3 *db = NULL;
+	AUTO(free_ptr) char *name = place_file(place, "");
+	int err = place_check(place);
 
 	if (err)
 		return err;
-	for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
-		AUTO(container_close_auto) sqlite3 *db = NULL;
-		int rc = attempt(path, ways[i].flags, ways[i].vfs, &db);
-
-		if (!rc && (err = schema_check(db, path, ret_version)))
-			return err;
-		if (!rc) {
-			*ret = take_ptr(db);
-			return 0;
-		}
-		err = container_error(db, path, "open");
-		if (!another_way_may_help(rc))
-			return err;
-	}
-	return err;
-}
-
-int container_open_write(const char *path, sqlite3 **ret)
-{
-	AUTO(container_close_auto) sqlite3 *db = NULL;
-	int version = 0, err = container_check(path);
-
-	if (err)
-		return err;
-	if (attempt(path, SQLITE_OPEN_READWRITE, NULL, &db))
-		return container_error(db, path, "open");
+	if (container_attempt(name, 0, vfs_in_folder, &db))
+		return container_error(db, place->path, "open");
 	if (sqlite3_db_readonly(db, "main"))
 		return err_set(-EACCES,
 			       "%s: cannot open: it may not be written; copy it to where it may",
-			       path);
-	if ((err = schema_check(db, path, &version)) || (err = schema_raise(db, path, version)))
+			       place->path);
+	if ((err = container_check_tables(db, place->path)))
 		return err;
 	*ret = take_ptr(db);
 	return 0;
@@ -462,54 +437,60 @@ static int cannot_create(const char *path, int number)
 		       strerror(number));
 }
 
-static int image_write(const char *path, const char *name, const uint8_t *image, size_t size)
+static int image_write(const struct place *place, const char *name, const uint8_t *image,
+		       size_t size)
 {
 	AUTO(close_fd)
-	int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	int fd = openat(place->dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			0600);
 
 	if (fd < 0)
-		return cannot_create(path, errno);
+		return cannot_create(place->path, errno);
 	for (size_t done = 0; done < size;) {
 		ssize_t wrote = write(fd, image + done, size - done);
 
 		if (wrote < 0 && errno == EINTR)
 			continue;
 		if (wrote <= 0)
-			return cannot_create(path, wrote < 0 ? errno : EIO);
+			return cannot_create(place->path, wrote < 0 ? errno : EIO);
 		done += (size_t)wrote;
 	}
 	return 0;
 }
 
-int container_create(const char *path)
+int container_create(const struct place *place)
 {
 	AUTO(container_close_auto) sqlite3 *db = NULL;
 	AUTO(free_sqlite) uint8_t *image = NULL;
-	AUTO(free_ptr) char *name = mem_printf("%s-new", path);
+	AUTO(free_ptr) char *name = mem_printf("%s-new", place->name);
 	sqlite3_int64 size = 0;
-	int err = schema_open(STORE_SCHEMA_VERSION, &db);
+	int err = schema_open(&db);
 
 	if (err)
 		return err;
 	image = sqlite3_serialize(db, "main", &size, 0);
 	if (!image)
-		return err_set(-ENOMEM, "%s: cannot create: out of memory", path);
-	unlink(name); /* left by a run that was killed just here */
-	err = image_write(path, name, image, (size_t)size);
-	if (!err && rename(name, path))
-		err = cannot_create(path, errno);
+		return err_set(-ENOMEM, "%s: cannot create: out of memory", place->path);
+	unlinkat(place->dir, name, 0); /* left by a run that was killed just here */
+	err = image_write(place, name, image, (size_t)size);
+	if (!err && renameat(place->dir, name, place->dir, place->name))
+		err = cannot_create(place->path, errno);
 	if (err)
-		unlink(name);
+		unlinkat(place->dir, name, 0);
 	return err;
 }
 
-int container_fold(const char *path)
+int container_fold(const struct place *place)
 {
-	AUTO(container_close_auto) sqlite3 *db = NULL;
+	AUTO(sqlite3_close_v2_auto) sqlite3 *db = NULL;
+	AUTO(free_ptr) char *name = place_file(place, "");
+	int err = place_check(place);
 
-	if (attempt(path, SQLITE_OPEN_READWRITE, NULL, &db))
-		return container_error(db, path, "open");
+	if (err)
+		return err;
+	if (container_attempt(name, 0, vfs_in_folder, &db))
+		return container_error(db, place->path, "open");
 	if (sqlite3_exec(db, "pragma journal_mode = delete", NULL, NULL, NULL))
-		return container_error(db, path, "take in its log");
+		return container_error(db, place->path, "take in its log");
 	return 0;
 }

@@ -6,26 +6,18 @@
 #pragma once
 
 #include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
 
 #include "base/cleanup.h"
 
-/* src/store/schema.sql, and what came with versions 2 and 4: schema_values.sql, schema_trace.sql */
-extern const char store_schema[];
-extern const char store_schema_values[];
-extern const char store_schema_trace[];
+extern const char store_views[]; /* src/store/views.sql */
 
-enum {
-	STORE_VERSION_VALUES = 2,
-	STORE_VERSION_TRACE_FIRST =
-		3, /* executed code in other tables, which nobody reads any more */
-	STORE_VERSION_TRACE = 4,
-};
-
-static inline void container_close(sqlite3 *db)
-{
-	sqlite3_close_v2(db);
-}
+/* Closes what container_open_read() has opened, with the folder in which SQLite looked for it. */
+void container_close(sqlite3 *db);
 DEFINE_AUTO(sqlite3, container_close)
+DEFINE_AUTO(sqlite3, sqlite3_close_v2)
 DEFINE_AUTO(sqlite3_stmt, sqlite3_finalize)
 
 /* Files that SQLite may have beside a profile. */
@@ -34,26 +26,42 @@ DEFINE_AUTO(sqlite3_stmt, sqlite3_finalize)
 	X("-shm")                                                                                  \
 	X("-journal")
 
+struct place;
+
 /*
- * Whether path is an Assay profile this Assay understands, by its first bytes. Each refusal has its
- * own sentence: -ENOENT, -EISDIR, -ENODATA (empty), -EINVAL (not SQLite, or not ours), -ENOTSUP
- * (newer), -EBADMSG (truncated).
+ * Whether it is a file that can be a profile; and an Assay profile this Assay understands, by its
+ * first bytes. Each refusal has its own sentence: -EISDIR, -ENODATA (empty), -EINVAL (not a file,
+ * not SQLite, or not ours), -ENOTSUP (newer or older), -EBADMSG (truncated). more: a log or a
+ * journal lies beside it, which may hold what the file lacks.
  */
-int container_check(const char *path);
+int container_check_kind(const char *path, const struct stat *info);
+int container_check(const char *path, int fd, bool more);
 /* The same for a file that is about to be replaced, in any version and state. -EINVAL: not ours. */
 int container_check_ours(const char *path, int fd);
+/* -EPERM: the journal names another file, which SQLite would delete. */
+int container_check_journal(const char *path, int fd);
+/* -EBADMSG: tables that are not those of tables.def. */
+int container_check_tables(sqlite3 *db, const char *path);
 
 /*
- * Both refuse what container_check() refuses, and tables that are not those of the schema. An older profile is read as
- * the version that it is, and written as STORE_SCHEMA_VERSION: it gets what it lacks. -ENOTSUP: executed code of version 3.
+ * Both refuse what the checks above refuse. *ret_size, if not NULL: bytes of the file and its log.
  */
-int container_open_read(const char *path, sqlite3 **ret, int *ret_version);
-int container_open_write(const char *path, sqlite3 **ret);
+int container_open_read(const char *path, sqlite3 **ret, size_t *ret_size);
+/* In place: -EPERM if others can write in its folder, or it is somebody else's. */
+int container_open_write(const struct place *place, sqlite3 **ret);
 
-/* A new profile at path, which must not exist: no rows, readable by its owner only. */
-int container_create(const char *path);
-/* Takes what a killed collector left in companions into the file itself. */
-int container_fold(const char *path);
+/* A new profile there, where none must be: no rows, readable by its owner only. */
+int container_create(const struct place *place);
+/* Takes what a killed recorder left in companions into the file itself. */
+int container_fold(const struct place *place);
+
+enum container_way {
+	CONTAINER_READ = 1, /* only */
+	CONTAINER_ALONE = 2, /* the index of the log is in memory, and nobody else may look */
+};
+
+/* An open connection that has really read the file, or SQLite's result code, extended. */
+int container_attempt(const char *name, unsigned ways, const char *vfs, sqlite3 **ret);
 
 /* Says what SQLite could not do, and gives the errno for it. */
 int container_error(sqlite3 *db, const char *path, const char *doing);

@@ -16,7 +16,7 @@ struct profile_code {
 int profile_code_create(const char *path, struct profile_code **ret)
 {
 	AUTO(profile_code_destroy_auto) struct profile_code *code = mem_zalloc(sizeof(*code));
-	int version = 0, err = container_open_read(path, &code->db, &version);
+	int err = container_open_read(path, &code->db, NULL);
 
 	code->path = mem_strdup(path);
 	err = err ? err

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Serves: S1, W2.
 /* Executed code, written and read back; and files that say what cannot be. */
 #include <errno.h>
 #include <setjmp.h>
@@ -43,21 +44,23 @@ static void rows_write(struct store *store)
 				       .id = { i }, .process = { 1 }, .tid = 6 + i, .comm = "t" });
 	store_module_put(store, &(struct store_module){ .id = { 1 }, .path = "/bin/p" });
 	for (uint32_t i = 1; i <= 3; i++)
-		store_location_put(store, (struct location_id){ i }, (struct module_id){ 1 },
-				   16 * i);
-	store_block_put(store, &(struct store_block){ 1, { 1 }, 20, 5 });
-	store_block_put(store, &(struct store_block){ 2, { 3 }, 4, 1 });
-	store_block_part_put(store, &(struct store_block_part){ 1, 0, { 1 }, 3 });
-	store_block_part_put(store, &(struct store_block_part){ 1, 1, { 2 }, 2 });
-	store_block_part_put(store, &(struct store_block_part){ 2, 0, { 3 }, 1 });
-	store_execution_add(store, 1, (struct thread_id){ 1 }, 100);
-	store_execution_add(store, 1, (struct thread_id){ 2 }, 10);
-	store_execution_add(store, 1, (struct thread_id){ 1 }, 1);
-	store_execution_add(store, 2, (struct thread_id){ 2 }, 3);
-	store_thread_runs_add(store, (struct thread_id){ 1 }, 40, 2);
-	store_thread_runs_add(store, (struct thread_id){ 1 }, 1, 0);
-	store_loss_set(store, "unknown_run", "runs", 2);
-	store_seen_set(store, 43);
+		store_location_put(store,
+				   &(struct store_location){ .id = (struct location_id){ i },
+							     .module = (struct module_id){ 1 },
+							     .address = 16 * i });
+	store_block_put(store, &(struct store_block){ { 1 }, { 1 }, 20, 5 });
+	store_block_put(store, &(struct store_block){ { 2 }, { 3 }, 4, 1 });
+	store_block_part_put(store, &(struct store_block_part){ { 1 }, 0, { 1 }, 3 });
+	store_block_part_put(store, &(struct store_block_part){ { 1 }, 1, { 2 }, 2 });
+	store_block_part_put(store, &(struct store_block_part){ { 2 }, 0, { 3 }, 1 });
+	store_execution_add(store, (struct block_id){ 1 }, (struct thread_id){ 1 }, 100);
+	store_execution_add(store, (struct block_id){ 1 }, (struct thread_id){ 2 }, 10);
+	store_execution_add(store, (struct block_id){ 1 }, (struct thread_id){ 1 }, 1);
+	store_execution_add(store, (struct block_id){ 2 }, (struct thread_id){ 2 }, 3);
+	store_thread_segments_add(store, (struct thread_id){ 1 }, 40, 2);
+	store_thread_segments_add(store, (struct thread_id){ 1 }, 1, 0);
+	store_loss_set(store, RECORDING_EXECUTED, "unknown_run", "runs", 2);
+	store_seen_set(store, RECORDING_EXECUTED, 43);
 	assert_int_equal(store_file_find(store, "a.c", &file), 0);
 	assert_int_equal(store_file_find(store, "a.c", &same), 0);
 	assert_int_equal(file.v, same.v);
@@ -68,12 +71,12 @@ static void rows_write(struct store *store)
 static void order_write(struct store *store)
 {
 	const struct process_id process = { 1 };
-	struct store_definitions definitions = {
+	struct store_path_table paths = {
 		.process = process, .first = 1, .count = 2, .data = "ab", .size = 2
 	};
 	struct store_flow flow = { .thread = { 1 },
 				   .instructions = 10,
-				   .runs = 5,
+				   .blocks = 5,
 				   .paths = 4,
 				   .repeats = 3,
 				   .strata = 2,
@@ -81,11 +84,9 @@ static void order_write(struct store *store)
 				   .data = "row",
 				   .size = 3 };
 
-	store_run_table_put(store, &definitions);
-	store_path_table_put(store, &definitions);
-	definitions.first = 3;
-	store_path_table_put(store, &definitions);
-	store_run_parent_put(store, process, process, 1);
+	store_path_table_put(store, &paths);
+	paths.first = 3;
+	store_path_table_put(store, &paths);
 	store_flow_put(store, &flow);
 	flow.row = 1;
 	flow.instructions = 20;
@@ -98,7 +99,7 @@ static void order_write(struct store *store)
 									  .data = "cycles",
 									  .size = 6 });
 	store_layer_put(store, &(struct store_layer){ .thread = { 1 }, .symbols = 5, .cut = 1 });
-	store_rare_cycle_put(store, process, 1, 3, 4, 5);
+	store_rare_cycle_put(store, &(struct store_rare_cycle){ process, 1, 3, 4, 5 });
 }
 
 static int profile_make(void **state)
@@ -118,7 +119,7 @@ static void what_was_written_is_read(void **state)
 {
 	struct profile *p;
 
-	assert_int_equal(profile_load(path, &p), 0);
+	assert_int_equal(profile_load(path, DOMAIN_ALL & ~DOMAIN_PATHS, &p), 0);
 	assert_int_equal(p->block_count, 3);
 	assert_int_equal(p->blocks[1].length, 20);
 	assert_int_equal(p->blocks[1].part_count, 2);
@@ -127,13 +128,13 @@ static void what_was_written_is_read(void **state)
 	assert_int_equal(p->execution_count, 3);
 	assert_int_equal(p->executions[0].count, 101);
 	assert_int_equal(p->executions[2].thread, 2);
-	assert_int_equal(p->thread_runs_count, 1);
-	assert_int_equal(p->thread_runs[0].runs, 41);
-	assert_int_equal(p->thread_runs[0].lost, 2);
+	assert_int_equal(p->thread_segments_count, 1);
+	assert_int_equal(p->thread_segments[0].segments, 41);
+	assert_int_equal(p->thread_segments[0].lost, 2);
 	assert_int_equal(p->kept, 41);
 	assert_int_equal(p->seen, 43);
 	assert_int_equal(p->source_line_count, 2);
-	assert_string_equal(p->files[p->source_lines[1].file], "a.c");
+	assert_string_equal(p->files[p->source_lines[1].file].path, "a.c");
 	assert_int_equal(p->source_lines[0].count, 101);
 	profile_destroy(p);
 }
@@ -142,15 +143,13 @@ static void the_order_is_read_when_asked_for(void **state)
 {
 	struct profile *p;
 
-	assert_int_equal(profile_load(path, &p), 0);
+	assert_int_equal(profile_load(path, DOMAIN_ALL & ~DOMAIN_PATHS, &p), 0);
 	assert_int_equal(p->flow_count + p->cycle_table_count + p->path_table_count, 0);
 	profile_destroy(p);
-	assert_int_equal(profile_load_flow(path, &p), 0);
-	assert_int_equal(p->run_table_count, 1);
+	assert_int_equal(profile_load(path, DOMAIN_ALL, &p), 0);
 	assert_int_equal(p->path_table_count, 2);
 	assert_int_equal(p->path_tables[1].first, 3);
 	assert_memory_equal(p->path_tables[1].data, "ab", 2);
-	assert_int_equal(p->run_parents[0].inherited, 1);
 	assert_int_equal(p->flow_count, 2);
 	assert_int_equal(p->flows[1].instructions, 20);
 	assert_int_equal(p->flows[1].stratum_start, 1);
@@ -179,20 +178,18 @@ static void wrong_rows_are_refused(void **state)
 		"update execution set block = 3 where block = 2",
 		"update execution set count = -1 where block = 2",
 		"update execution set count = 9000000000000000000",
-		"update thread_runs set thread = 5",
-		"update thread_runs set runs = -3",
+		"update thread_segments set thread = 5",
+		"update thread_segments set segments = -3",
 		"update source_line set file = 2 where line = 9",
 		"update source_line set module = 2 where line = 9",
 		"update source_line set line = -1 where line = 9",
-		"update run_table set process = 9",
 		"update path_table set count = -1",
 		"update path_table set process = 2 where first = 3",
-		"update run_parent set parent = 0",
 		"update flow set row = 2 where row = 1",
 		"update flow set instructions = 5 where row = 1",
 		"update flow set stratum_start = 4 where row = 1",
 		"update flow set thread = 3",
-		"update flow set instructions = 9223372036854775807, runs = -1 where row = 1",
+		"update flow set instructions = 9223372036854775807, blocks = -1 where row = 1",
 		"update cycle_table set level = 64 where level = 1",
 		"update cycle_table set first = -1 where level = 1",
 		"update cycle_table set count = -1 where level = 1",
@@ -210,7 +207,7 @@ static void wrong_rows_are_refused(void **state)
 		assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
 		assert_int_equal(sqlite3_exec(db, wrongs[i], NULL, NULL, NULL), SQLITE_OK);
 		sqlite3_close(db);
-		if (profile_load_flow(path, &p) != -EBADMSG)
+		if (profile_load(path, DOMAIN_ALL, &p) != -EBADMSG)
 			fail_msg("believed: %s", wrongs[i]);
 	}
 }

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Serves: S1, V14.
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -89,7 +90,7 @@ static struct profile *load(void)
 {
 	struct profile *profile = NULL;
 
-	if (profile_load(path, &profile))
+	if (profile_load(path, DOMAIN_ALL & ~DOMAIN_PATHS, &profile))
 		fail_msg("%s", err_text());
 	return profile;
 }
@@ -98,7 +99,7 @@ static void assert_refused(const char *words)
 {
 	struct profile *p = NULL;
 
-	assert_int_equal(profile_load(path, &p), -EBADMSG);
+	assert_int_equal(profile_load(path, DOMAIN_ALL & ~DOMAIN_PATHS, &p), -EBADMSG);
 	assert_null(p);
 	if (strncmp(err_text(), path, strlen(path)) || !strstr(err_text(), words))
 		fail_msg("\"%s\" does not say \"%s\"", err_text(), words);
@@ -113,9 +114,12 @@ static void locations_put(struct store *store)
 	store_thread_put(store, &(struct store_thread){ .id.v = 1, .process.v = 1, .comm = "t" });
 	store_module_put(store, &module);
 	for (uint32_t i = 1; i <= LOCATIONS; i++)
-		store_location_put(store, (struct location_id){ i }, module.id, 0x1000 + i * 16);
-	store_stack_put(store, (struct stack_id){ 1 }, (struct stack_id){ 0 },
-			(struct location_id){ 1 });
+		store_location_put(store, &(struct store_location){ .id = (struct location_id){ i },
+								    .module = module.id,
+								    .address = 0x1000 + i * 16 });
+	store_stack_put(store,
+			&(struct store_stack){ (struct stack_id){ 1 }, (struct stack_id){ 0 },
+					       (struct location_id){ 1 } });
 	store_samples_add(store, (struct thread_id){ 1 }, (struct stack_id){ 1 }, 2, 0);
 }
 
@@ -147,9 +151,9 @@ static void names_put(struct store *store)
 }
 
 static const struct store_value scalar = {
-	.id = 3,
+	.id.v = 3,
 	.location.v = 2,
-	.item = 1,
+	.item.v = 1,
 	.owner = 1000,
 	.width = 32,
 	.total = 70,
@@ -164,10 +168,10 @@ static const struct store_value scalar = {
 };
 
 static const struct store_value tuple = {
-	.id = 1,
+	.id.v = 1,
 	.location.v = 2,
 	.caller.v = 3,
-	.item = 2,
+	.item.v = 2,
 	.owner = -1,
 	.width = 64,
 	.total = 40,
@@ -180,27 +184,27 @@ static const struct store_value tuple = {
 static void values_put(struct store *store)
 {
 	const struct store_value_item items[] = {
-		{ .id = 2, .text = "caller+arg0", .class = "entry", .words = 2 },
-		{ .id = 1, .text = "result", .class = "instruction", .words = 1 },
+		{ .id.v = 2, .text = "caller+arg0", .class = "entry", .words = 2 },
+		{ .id.v = 1, .text = "result", .class = "instruction", .words = 1 },
 	};
 	struct store_value early = scalar, other = scalar, near = tuple, twin;
 
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(store_value_item_put(store, &items[i]), 0);
-	early.id = 4;
+	early.id.v = 4;
 	early.location.v = 1;
-	other.id = 5;
+	other.id.v = 5;
 	other.owner = 0;
 	other.total = 1;
 	twin = other;
-	twin.id = 6;
+	twin.id.v = 6;
 	twin.total = 2;
-	near.id = 7;
+	near.id.v = 7;
 	near.caller.v = 1;
 	assert_int_equal(store_value_put(store, &tuple), 0);
-	assert_int_equal(store_value_put(store, &(struct store_value){ .id = 3,
+	assert_int_equal(store_value_put(store, &(struct store_value){ .id.v = 3,
 								       .location.v = 4,
-								       .item = 2,
+								       .item.v = 2,
 								       .width = 8,
 								       .list = "old",
 								       .list_size = 3 }),
@@ -214,19 +218,56 @@ static void values_put(struct store *store)
 
 static void runs_put(struct store *store)
 {
-	assert_int_equal(store_run_end_set(store, "length", "", "reached the length", 1), 0);
-	assert_int_equal(store_run_end_set(store, "length", "", "reached the length", 6), 0);
-	assert_int_equal(store_run_end_set(store, "unknown", "cpuid", "not modelled", 7), 0);
-	assert_int_equal(store_run_end_set(store, "unknown", "rdtsc", "not modelled", 6), 0);
-	assert_int_equal(store_run_loss_set(store, "ring_full", "ring was full", 4), 0);
-	assert_int_equal(store_run_loss_set(store, "ring_full", "ring was full", 5), 0);
-	assert_int_equal(store_run_loss_set(store, "nested", "nested", 0), 0);
-	assert_int_equal(
-		store_value_name_put(store, kernel_address, (struct location_id){ 4 }, NULL), 0);
-	assert_int_equal(
-		store_value_name_put(store, 0x55550000, (struct location_id){ 0 }, "[heap]"), 0);
-	assert_int_equal(
-		store_value_name_put(store, 0x7fff0000, (struct location_id){ 1 }, "[stack]"), 0);
+	assert_int_equal(store_run_end_put(store,
+					   &(struct store_run_end){ .reason = "length",
+								    .mnemonic = "",
+								    .text = "reached the length",
+								    .count = 1 }),
+			 0);
+	assert_int_equal(store_run_end_put(store,
+					   &(struct store_run_end){ .reason = "length",
+								    .mnemonic = "",
+								    .text = "reached the length",
+								    .count = 6 }),
+			 0);
+	assert_int_equal(store_run_end_put(store, &(struct store_run_end){ .reason = "unknown",
+									   .mnemonic = "cpuid",
+									   .text = "not modelled",
+									   .count = 7 }),
+			 0);
+	assert_int_equal(store_run_end_put(store, &(struct store_run_end){ .reason = "unknown",
+									   .mnemonic = "rdtsc",
+									   .text = "not modelled",
+									   .count = 6 }),
+			 0);
+	assert_int_equal(store_run_place_put(store, &(struct store_run_place){ .location.v = 1,
+									       .reason = "unknown",
+									       .count = 4 }),
+			 0);
+	assert_int_equal(store_run_place_put(store, &(struct store_run_place){ .location.v = 1,
+									       .reason = "system",
+									       .count = 9 }),
+			 0);
+	assert_int_equal(store_loss_set(store, RECORDING_VALUES, "ring_full", "ring was full", 4),
+			 0);
+	assert_int_equal(store_loss_set(store, RECORDING_VALUES, "ring_full", "ring was full", 5),
+			 0);
+	assert_int_equal(store_loss_set(store, RECORDING_VALUES, "nested", "nested", 0), 0);
+	assert_int_equal(store_value_name_put(store,
+					      &(struct store_value_name){ kernel_address,
+									  (struct location_id){ 4 },
+									  NULL }),
+			 0);
+	assert_int_equal(store_value_name_put(store,
+					      &(struct store_value_name){ 0x55550000,
+									  (struct location_id){ 0 },
+									  "[heap]" }),
+			 0);
+	assert_int_equal(store_value_name_put(store,
+					      &(struct store_value_name){ 0x7fff0000,
+									  (struct location_id){ 1 },
+									  "[stack]" }),
+			 0);
 }
 
 static void profile_write(void)
@@ -248,7 +289,7 @@ static void assert_value(const struct profile_value *value, const struct store_v
 {
 	assert_int_equal(value->location, expected->location.v);
 	assert_int_equal(value->caller, expected->caller.v);
-	assert_int_equal(value->item, expected->item);
+	assert_int_equal(value->item, expected->item.v);
 	assert_true(value->owner == expected->owner);
 	assert_int_equal(value->width, expected->width);
 	assert_true(value->total == expected->total && value->runs == expected->runs);
@@ -284,6 +325,7 @@ static void values_come_back_sorted(void **state)
 
 static void runs_and_names_come_back(void **state)
 {
+	const struct profile_recording *values;
 	struct profile *p;
 
 	profile_write();
@@ -295,9 +337,14 @@ static void runs_and_names_come_back(void **state)
 	assert_string_equal(p->run_ends[1].text, "reached the length");
 	assert_int_equal(p->run_ends[1].count, 6);
 	assert_string_equal(p->run_ends[2].mnemonic, "rdtsc");
-	assert_int_equal(p->run_loss_count, 1);
-	assert_string_equal(p->run_losses[0].name, "ring_full");
-	assert_int_equal(p->run_losses[0].count, 5);
+	assert_int_equal(p->run_place_count, 2);
+	assert_int_equal(p->run_places[0].count, 9);
+	assert_string_equal(p->run_places[0].reason, "system");
+	assert_int_equal(p->run_places[1].count, 4);
+	values = profile_recording(p, RECORDING_VALUES);
+	assert_int_equal(values->loss_count, 1);
+	assert_string_equal(values->losses[0].name, "ring_full");
+	assert_int_equal(values->losses[0].count, 5);
 	assert_int_equal(p->value_name_count, 3);
 	assert_true(p->value_names[0].value == 0x55550000 && p->value_names[0].location == 0);
 	assert_string_equal(p->value_names[0].text, "[heap]");
@@ -354,9 +401,15 @@ static void rows_that_lie_are_refused(void **state)
 		{ "update value_item set words = 0", "table value_item, row 1: a number is out" },
 		{ "update value_item set words = 9", "out of range" },
 		{ "update value_item set words = -1", "out of range" },
-		{ "insert into value_item values (0, '', '', 1)", "an id is out of range" },
-		{ "insert into value_item values (-1, '', '', 1)", "out of range" },
-		{ "insert into value_item values (2000000, '', '', 1)", "an id is out of range" },
+		{ "insert into value_item values (0, (select recording from value_item), '', '', "
+		  "1)",
+		  "an id is out of range" },
+		{ "insert into value_item values (-1, (select recording from value_item), '', '', "
+		  "1)",
+		  "out of range" },
+		{ "insert into value_item values (2000000, (select recording from value_item), '', "
+		  "'', 1)",
+		  "an id is out of range" },
 		{ "update value set location = 5 where id = 4",
 		  "table value, row 3: a reference points nowhere" },
 		{ "update value set location = 0", "points nowhere" },
@@ -380,10 +433,10 @@ static void rows_that_lie_are_refused(void **state)
 		  "table value, row 2: the counts are too large" },
 		{ "update value set runs = 0x7fffffffffffffff where id in (1, 3)",
 		  "the counts are too large" },
-		{ "update value set minimum = NULL where id = 3", "a number is no number" },
-		{ "update value set maximum = NULL where id = 3", "a number is no number" },
-		{ "update value set mean = NULL where id = 3", "a number is not finite" },
-		{ "update value set squares = NULL where id = 3", "a number is not finite" },
+		{ "update value set minimum = NULL where id = 3", "a number is missing" },
+		{ "update value set maximum = NULL where id = 3", "a number is missing" },
+		{ "update value set mean = NULL where id = 3", "a number is missing" },
+		{ "update value set squares = NULL where id = 3", "a number is missing" },
 		{ "update value set mean = 9e999 where id = 3", "a number is not finite" },
 		{ "update value set squares = 9e999 where id = 3", "a number is not finite" },
 		{ "update value set squares = -1.0 where id = 3", "a range is empty" },
@@ -393,8 +446,8 @@ static void rows_that_lie_are_refused(void **state)
 		{ "update run_end set count = -1", "out of range" },
 		{ "update run_end set count = 0x7fffffffffffffff",
 		  "table run_end, row 2: the counts are too large" },
-		{ "update run_loss set count = -1", "out of range" },
-		{ "update run_loss set count = 0x7fffffffffffffff", "the counts are too large" },
+		{ "update loss set count = -1", "out of range" },
+		{ "update loss set count = 0x7fffffffffffffff", "the counts are too large" },
 		{ "update value_name set location = 5 where location = 4", "points nowhere" },
 		{ "update value_name set location = 0 where location = 4",
 		  "table value_name, row 1: a reference points nowhere" },
@@ -424,7 +477,8 @@ static void extremes_are_taken(void **state)
 	sql_run("update value set list = zeroblob(65536), width = 1, owner = 4294967295, runs = 0, "
 		"minimum = 0x8000000000000000, maximum = 0x7fffffffffffffff, mean = 1e308, "
 		"squares = 0.0 where id = 3; update value_item set words = 8 where id = 2; "
-		"insert into value_item values (900, 'far', 'run', 1); "
+		"insert into value_item values (900, (select recording from value_item), 'far', "
+		"'run', 1); "
 		"update value set item = 900 where id = 1; "
 		"insert into value_name values (0, NULL, NULL), (-1, NULL, NULL)");
 	p = load();
@@ -447,123 +501,9 @@ static void empty_tables_take_little(void **state)
 	store_destroy(store);
 	assert_int_equal(stat(path, &with), 0);
 	sql_run("drop table value; drop table value_item; drop table value_name; drop table "
-		"run_end; drop table run_loss; drop table parameter; vacuum");
+		"run_end; drop table run_place; drop table parameter; vacuum");
 	assert_int_equal(stat(path, &without), 0);
 	assert_in_range(with.st_size - without.st_size, 1, GROWTH_MAX);
-}
-
-static void profile_age(void)
-{
-	sql_run("drop view executed_functions; drop view executed_threads; drop view "
-		"covered_files; "
-		"drop table block; drop table block_part; drop table execution; "
-		"drop table thread_runs; drop table source_line; drop table run_table; "
-		"drop table run_parent; drop table path_table; drop table flow; "
-		"drop table cycle_table; drop table layer; drop table rare_cycle; "
-		"drop view value_sites; drop table value; drop table value_item; drop table "
-		"value_name; drop table run_end; drop table run_loss; drop table parameter; "
-		"pragma user_version = 1");
-}
-
-static void older_profile_has_no_values(void **state)
-{
-	struct profile *p;
-
-	profile_write();
-	profile_age();
-	p = load();
-	assert_int_equal(p->kept, 2);
-	assert_int_equal(p->value_item_count, 1);
-	assert_true(!p->value_count && !p->run_end_count && !p->run_loss_count);
-	assert_true(!p->value_name_count && !p->parameter_count);
-	profile_destroy(p);
-}
-
-/* In a profile of version 1 the names of the new tables are anybody's. */
-static void tables_of_the_user_in_an_older_profile_do_not_matter(void **state)
-{
-	struct store *store = NULL;
-	struct profile *p;
-
-	profile_write();
-	profile_age();
-	sql_run("create table value (x); insert into value values (1); "
-		"update meta set value = 0 where key = 'finished'");
-	p = load();
-	assert_int_equal(p->value_count, 0);
-	profile_destroy(p);
-	assert_true(store_reopen(path, &store) < 0);
-	assert_non_null(strstr(err_text(), "value already exists"));
-	assert_answer("pragma user_version", "1");
-	assert_answer("select count(*) from value", "1");
-}
-
-static void older_profile_is_completed_as_a_new_one(void **state)
-{
-	struct store *store = NULL;
-	struct profile *p;
-
-	profile_write();
-	profile_age();
-	/* As a killed collector leaves it: the new tables and the new version go to the log. */
-	sql_run("update meta set value = 0 where key = 'finished'; pragma journal_mode = wal");
-	assert_int_equal(store_reopen(path, &store), 0);
-	values_put(store);
-	assert_int_equal(store_commit(store), 0);
-	p = load();
-	assert_int_equal(p->value_count, 6);
-	profile_destroy(p);
-	assert_int_equal(store_finish(store), 0);
-	store_destroy(store);
-	assert_answer("pragma user_version", "4");
-	assert_answer("select count(*) from value_sites", "6");
-	p = load();
-	assert_true(p->finished && p->value_count == 6 && p->kept == 2);
-	profile_destroy(p);
-}
-
-/* Version 3 had another table in the place of cycle_table; that is told by its number alone. */
-static void version_3_make(void)
-{
-	sql_run("drop table cycle_table; create table cycle (process integer, trips integer); "
-		"pragma user_version = 3");
-}
-
-static void samples_of_version_3_are_read_and_completed(void **state)
-{
-	struct store *store = NULL;
-	struct profile *p;
-
-	profile_write();
-	version_3_make();
-	p = load();
-	assert_true(p->kept == 2 && p->value_count == 6);
-	profile_destroy(p);
-	sql_run("update meta set value = 0 where key = 'finished'");
-	assert_int_equal(store_reopen(path, &store), 0);
-	assert_int_equal(store_finish(store), 0);
-	store_destroy(store);
-	assert_answer("pragma user_version", "4");
-	assert_answer("select count(*) from sqlite_schema where name in ('cycle', 'cycle_table')",
-		      "1");
-	p = load();
-	assert_true(p->kept == 2 && p->value_count == 6);
-	profile_destroy(p);
-}
-
-static void a_trace_of_version_3_is_refused_for_what_it_is(void **state)
-{
-	struct store *store = NULL;
-	struct profile *p = NULL;
-
-	profile_write();
-	version_3_make();
-	sql_run("insert into meta values ('tool', 'paths'); "
-		"update meta set value = 0 where key = 'finished'");
-	assert_int_equal(profile_load(path, &p), -ENOTSUP);
-	assert_non_null(strstr(err_text(), "another version of Assay"));
-	assert_non_null(strstr(err_text(), "record again"));
-	assert_int_equal(store_reopen(path, &store), -ENOTSUP);
 }
 
 int main(void)
@@ -576,11 +516,6 @@ int main(void)
 		cmocka_unit_test_setup(rows_that_lie_are_refused, clean),
 		cmocka_unit_test_setup(extremes_are_taken, clean),
 		cmocka_unit_test_setup(empty_tables_take_little, clean),
-		cmocka_unit_test_setup(older_profile_has_no_values, clean),
-		cmocka_unit_test_setup(tables_of_the_user_in_an_older_profile_do_not_matter, clean),
-		cmocka_unit_test_setup(older_profile_is_completed_as_a_new_one, clean),
-		cmocka_unit_test_setup(samples_of_version_3_are_read_and_completed, clean),
-		cmocka_unit_test_setup(a_trace_of_version_3_is_refused_for_what_it_is, clean),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_remove);

@@ -11,15 +11,17 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/container.h"
+#include "store/place.h"
 #include "store/store_private.h"
 
 /*
- * The log lets readers in while the collector writes, and turns a commit into one append. It is
+ * The log lets readers in while the recorder writes, and turns a commit into one append. It is
  * taken into the file every 4000 pages (16 MB), the only time a write waits for the disk, unless
  * that is put off to the end.
  */
@@ -39,94 +41,133 @@ enum { COMPANION_COUNT = sizeof(companions) / sizeof(*companions) };
  * File systems without locks give other errors than EWOULDBLOCK: there the writer goes on
  * unprotected.
  */
-static int lock_take(const char *path, int *ret)
+static int lock_take(const struct place *place, int *ret)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	AUTO(free_ptr) char *name = place_file(place, "");
+	int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 
 	if (fd < 0)
-		return err_set(-errno, "%s: cannot open: %s", path, strerror(errno));
+		return err_set(-errno, "%s: cannot open: %s", place->path, strerror(errno));
 	if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
 		close(fd);
 		return err_set(-EBUSY,
 			       "%s: another assay is writing it; stop that one, or name another "
 			       "file with -o",
-			       path);
+			       place->path);
 	}
 	*ret = fd;
 	return 0;
 }
 
-static int file_move(const char *from, const char *to)
+/* The folder in which the profile is found by its name. */
+static int folder_of(const struct place *place)
 {
-	if (rename(from, to) && errno != ENOENT)
-		return err_set(-errno, "%s: cannot keep the old profile as %s: %s", from, to,
+	return place->outer >= 0 ? place->outer : place->dir;
+}
+
+static int file_move(const struct place *place, int from_dir, const char *from, int to_dir,
+		     const char *to)
+{
+	if (renameat(from_dir, from, to_dir, to) && errno != ENOENT)
+		return err_set(-errno, "%s: cannot move %s to %s: %s", place->path, from, to,
 			       strerror(errno));
 	return 0;
 }
 
-static void companions_remove(const char *path)
+static int profile_move(const struct place *place, int from_dir, const char *from, int to_dir,
+			const char *to)
 {
-	for (int i = 0; i < COMPANION_COUNT; i++) {
-		AUTO(free_ptr) char *name = mem_printf("%s%s", path, companions[i]);
+	int err = file_move(place, from_dir, from, to_dir, to);
 
-		unlink(name);
+	for (int i = 0; i < COMPANION_COUNT && !err; i++) {
+		AUTO(free_ptr) char *from_name = mem_printf("%s%s", from, companions[i]);
+		AUTO(free_ptr) char *to_name = mem_printf("%s%s", to, companions[i]);
+
+		err = file_move(place, from_dir, from_name, to_dir, to_name);
 	}
+	return err;
 }
 
 /*
  * Folding first makes the old profile one file, so that one rename keeps all of it. What cannot be
- * folded (it is corrupt) moves with its companions.
+ * folded (it is corrupt, or lies where others can write) moves with its companions.
  */
-static int profile_keep(const char *path)
+static int profile_keep(struct place *place)
 {
-	AUTO(free_ptr) char *old = mem_printf("%s.old", path);
+	AUTO(free_ptr) char *old = mem_printf("%s.old", place->name);
 	int err;
 
-	if (container_fold(path))
+	if (container_fold(place))
 		log_debug("%s", err_text());
-	companions_remove(old);
-	if ((err = file_move(path, old)))
-		return err;
-	for (int i = 0; i < COMPANION_COUNT; i++) {
-		AUTO(free_ptr) char *from = mem_printf("%s%s", path, companions[i]);
-		AUTO(free_ptr) char *to = mem_printf("%s%s", old, companions[i]);
+	place_companions_remove(folder_of(place), old);
+	err = profile_move(place, place->dir, place->name, folder_of(place), old);
+	if (!err)
+		place_leave(place);
+	return err;
+}
 
-		if ((err = file_move(from, to)))
-			return err;
-	}
+/* A link of the caller's own leads to the profile; what it leads to stays where it is. */
+static int link_check(const struct place *place, const struct stat *info)
+{
+	if (info->st_uid == geteuid() || info->st_uid == 0)
+		return 0;
+	return err_set(-EPERM,
+		       "%s: a symbolic link of another user, which could lead anywhere; remove it, "
+		       "or name another file with -o",
+		       place->path);
+}
+
+static int kind_check(const struct place *place, const struct stat *info)
+{
+	if (S_ISLNK(info->st_mode))
+		return link_check(place, info);
+	if (S_ISDIR(info->st_mode))
+		return err_set(-EISDIR, "%s: a directory; name a file in it with -o", place->path);
+	if (!S_ISREG(info->st_mode))
+		return err_set(-EINVAL, "%s: not an ordinary file; name another with -o",
+			       place->path);
 	return 0;
 }
 
-/* Makes path free. Only a profile (which is kept), or an empty file, is taken away from there. */
-static int place_clear(const char *path, bool *ret_kept)
+/* What is there, seen through a link of the caller's own; -ENOENT: nothing that matters. */
+static int place_look(const struct place *place, struct stat *ret)
+{
+	AUTO(free_ptr) char *name = place_file(place, "");
+	int err;
+
+	if (place_stat(place, "", ret))
+		return -errno;
+	if ((err = kind_check(place, ret)))
+		return err;
+	return S_ISLNK(ret->st_mode) && stat(name, ret) ? -errno : kind_check(place, ret);
+}
+
+/* Makes the place free. Only a profile (which is kept), or an empty file, is taken away. */
+static int place_clear(struct place *place, bool *ret_kept)
 {
 	AUTO(close_fd) int lock = -1;
 	struct stat info;
-	int err;
+	int err = place_look(place, &info);
 
-	if (stat(path, &info)) {
-		if (errno != ENOENT)
-			return err_set(-errno, "%s: cannot create: %s; name another place with -o",
-				       path, strerror(errno));
-		companions_remove(path);
+	if (err == -ENOENT) {
+		place_leave(place);
+		unlinkat(place->dir, place->name, 0); /* a link that leads nowhere */
+		place_companions_remove(place->dir, place->name);
 		return 0;
 	}
-	if (S_ISDIR(info.st_mode))
-		return err_set(-EISDIR, "%s: a directory; name a file in it with -o", path);
-	if (!S_ISREG(info.st_mode))
-		return err_set(-EINVAL, "%s: not an ordinary file; name another with -o", path);
-	if ((err = lock_take(path, &lock)))
+	if (err || (err = lock_take(place, &lock)))
 		return err;
 	if (info.st_size == 0)
-		return unlink(path)
-			       ? err_set(-errno, "%s: cannot replace: %s", path, strerror(errno))
+		return unlinkat(place->dir, place->name, 0)
+			       ? err_set(-errno, "%s: cannot replace: %s", place->path,
+					 strerror(errno))
 			       : 0;
-	if ((err = container_check_ours(path, lock)) == -EINVAL)
+	if ((err = container_check_ours(place->path, lock)) == -EINVAL)
 		return err_set(-EEXIST,
 			       "%s: exists and is not an Assay profile, so it is left alone; name "
 			       "another file with -o",
-			       path);
-	err = profile_keep(path);
+			       place->path);
+	err = profile_keep(place);
 	*ret_kept = !err;
 	return err;
 }
@@ -153,16 +194,19 @@ static int simple_run(struct store *store, enum store_statement which, const cha
 	return rc == SQLITE_DONE ? 0 : container_error(store->db, store->path, doing);
 }
 
-static int store_open(const char *path, struct store **ret)
+/* Takes the place over, whatever happens. */
+static int store_open(struct place *place, struct store **ret)
 {
 	AUTO(store_destroy_auto) struct store *store = mem_zalloc(sizeof(*store));
 	int err;
 
 	store->lock = -1;
-	store->path = mem_strdup(path);
-	if ((err = lock_take(path, &store->lock)) ||
-	    (err = container_open_write(path, &store->db)) ||
-	    (err = container_run(store->db, path, recording_mode)) ||
+	store->place = *place;
+	*place = PLACE_NONE;
+	store->path = mem_strdup(store->place.path);
+	if ((err = lock_take(&store->place, &store->lock)) ||
+	    (err = container_open_write(&store->place, &store->db)) ||
+	    (err = container_run(store->db, store->path, recording_mode)) ||
 	    (err = statements_prepare(store)) ||
 	    (err = simple_run(store, STATEMENT_BEGIN, "begin")))
 		return err;
@@ -173,11 +217,18 @@ static int store_open(const char *path, struct store **ret)
 int store_create(const char *path, struct store **ret)
 {
 	AUTO(store_destroy_auto) struct store *store = NULL;
+	AUTO(place_close) struct place place = PLACE_NONE;
 	bool kept = false;
 	int err;
 
-	if ((err = place_clear(path, &kept)) || (err = container_create(path)) ||
-	    (err = store_open(path, &store)) || (err = store_meta_set(store, "finished", "0")) ||
+	if ((err = place_open(&place, path)) || (err = place_clear(&place, &kept)) ||
+	    (err = place_enter(&place)))
+		return err;
+	if ((err = container_create(&place)) || (err = place_publish(&place))) {
+		place_leave(&place);
+		return err;
+	}
+	if ((err = store_open(&place, &store)) || (err = store_meta_set(store, "finished", "0")) ||
 	    (err = store_commit(store)))
 		return err;
 	store->old_kept = kept;
@@ -185,46 +236,66 @@ int store_create(const char *path, struct store **ret)
 	return 0;
 }
 
+/* SQLite is closed before its files are removed. */
 void store_abandon(struct store *store)
 {
-	AUTO(free_ptr) char *path = mem_strdup(store->path);
-	AUTO(free_ptr) char *old = mem_printf("%s.old", path);
+	AUTO(place_close) struct place place = store->place;
+	AUTO(free_ptr) char *old = mem_printf("%s.old", place.name);
 	bool kept = store->old_kept;
 
+	store->place = PLACE_NONE;
 	store_destroy(store);
-	unlink(path);
-	companions_remove(path);
-	if (!kept)
-		return;
-	file_move(old, path);
-	for (int i = 0; i < COMPANION_COUNT; i++) {
-		AUTO(free_ptr) char *from = mem_printf("%s%s", old, companions[i]);
-		AUTO(free_ptr) char *to = mem_printf("%s%s", path, companions[i]);
-
-		file_move(from, to);
-	}
+	place_leave(&place);
+	unlinkat(place.dir, place.name, 0);
+	place_companions_remove(place.dir, place.name);
+	if (kept)
+		profile_move(&place, place.dir, old, place.dir, place.name);
 }
 
-static bool is_finished(struct store *store)
+int store_place(const char *path, const char *target)
 {
-	sqlite3_stmt *get = store->statements[STATEMENT_META_GET];
-	bool finished;
+	AUTO(place_close) struct place from = PLACE_NONE, to = PLACE_NONE;
+	bool kept = false;
+	int err;
 
-	sqlite3_bind_text(get, 1, "finished", -1, SQLITE_STATIC);
-	finished = sqlite3_step(get) == SQLITE_ROW && sqlite3_column_int(get, 0) == 1;
-	sqlite3_reset(get);
-	return finished;
+	if ((err = place_open(&from, path)))
+		return err;
+	err = place_open(&to, target);
+	err = err ? err : place_clear(&to, &kept);
+	if (!err && renameat(from.dir, from.name, to.dir, to.name))
+		err = err_set(-errno, "%s: cannot create: %s; name another place with -o", target,
+			      strerror(errno));
+	if (err)
+		unlinkat(from.dir, from.name, 0);
+	return err;
+}
+
+/* Asked without changing anything, so that a complete profile may lie anywhere. */
+static int unfinished_check(const char *path)
+{
+	AUTO(container_close_auto) sqlite3 *db = NULL;
+	AUTO(sqlite3_finalize_auto) sqlite3_stmt *get = NULL;
+	int err = container_open_read(path, &db, NULL);
+
+	if (err || (err = container_prepare(db, path,
+					    "select 1 from meta where key = 'finished' and "
+					    "value = '1'",
+					    &get)))
+		return err;
+	return sqlite3_step(get) == SQLITE_ROW
+		       ? err_set(-EALREADY, "%s: is complete already; nothing to do", path)
+		       : 0;
 }
 
 int store_reopen(const char *path, struct store **ret)
 {
 	AUTO(store_destroy_auto) struct store *store = NULL;
-	int err = container_check(path);
+	AUTO(place_close) struct place place = PLACE_NONE;
+	int err;
 
-	if (err || (err = store_open(path, &store)))
+	if ((err = unfinished_check(path)) || (err = place_open(&place, path)) ||
+	    (err = store_open(&place, &store)) || (err = store_recordings_read(store)))
 		return err;
-	if (is_finished(store))
-		return err_set(-EALREADY, "%s: is complete already; nothing to do", path);
 	if ((err = store_recent_fold(store)))
 		return err;
 	*ret = take_ptr(store);
@@ -238,9 +309,14 @@ void store_destroy(struct store *store)
 	store_pending_deinit(store);
 	for (int i = 0; i < STATEMENT_COUNT; i++)
 		sqlite3_finalize(store->statements[i]);
+	for (int i = 0; i < STORE_TABLE_COUNT; i++) {
+		sqlite3_finalize(store->puts[i]);
+		sqlite3_finalize(store->adds[i]);
+	}
 	sqlite3_close_v2(store->db);
 	/* Only now: closing any descriptor of the file drops the locks SQLite holds on it. */
 	close_fd(&store->lock);
+	place_close(&store->place);
 	free(store->path);
 	free(store->why);
 	free(store);
@@ -266,6 +342,7 @@ static int transaction_restart(struct store *store)
 	int err = 0;
 
 	store_pending_clear(store);
+	memcpy(store->recordings, store->committed, sizeof(store->recordings));
 	if (!sqlite3_get_autocommit(store->db))
 		err = container_run(store->db, store->path, "rollback");
 	if (err || (err = simple_run(store, STATEMENT_BEGIN, "begin")))
@@ -300,10 +377,15 @@ static int transaction_end(struct store *store)
 
 	if (is_broken(store))
 		return transaction_undo(store);
-	if ((err = store_pending_write(store)))
+	if ((err = store_pending_write(store)) || (err = store_recordings_write(store)))
 		return transaction_fail(store, err);
 	err = simple_run(store, STATEMENT_COMMIT, "commit");
-	return err ? store_fail(store, err) : 0;
+	if (err)
+		return store_fail(store, err);
+	for (int i = 0; i < RECORDING_KIND_COUNT; i++)
+		store->recordings[i].changed = false;
+	memcpy(store->committed, store->recordings, sizeof(store->committed));
+	return 0;
 }
 
 int store_sync_at_end(struct store *store)
@@ -335,13 +417,19 @@ int store_finish(struct store *store)
 	    (err = store_totals_write(store)) || (err = store_meta_set(store, "finished", "1")) ||
 	    (err = transaction_end(store)))
 		return err;
-	/* All of it is on the disk then. Refused while somebody reads: the profile is whole all the same, its log beside it. */
+	/*
+	 * All of it is on the disk then. Refused while somebody reads: the profile is whole all the
+	 * same, its log beside it.
+	 */
 	if (sqlite3_exec(store->db, "pragma synchronous = normal; pragma journal_mode = delete",
 			 NULL, NULL, NULL) != SQLITE_OK) {
 		if ((sqlite3_errcode(store->db) & 0xff) != SQLITE_BUSY)
 			return container_error(store->db, store->path, "take in its log");
-		log_warn("%s: somebody is reading it; move it only together with %s-wal",
-			 store->path, store->path);
+		log_warn("%s: somebody is reading it; move it only together with %s%s", store->path,
+			 store->place.inner ? "the folder that it links to" : store->path,
+			 store->place.inner ? "" : "-wal");
+	} else if ((err = place_settle(&store->place))) {
+		return err;
 	}
 	return simple_run(store, STATEMENT_BEGIN, "begin");
 }

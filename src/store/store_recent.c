@@ -3,6 +3,10 @@
  * Samples on their way into the profile: counted in memory, appended at a commit, folded in when
  * there are many.
  *
+ *	in	samples by stack and thread, as the sink counts them
+ *	out	rows of three tables, in the transaction of the commit
+ *	owner	the store
+ *
  * The stacks sampled in half a second lie scattered over the keys of `sample`. Adding to their rows
  * at each commit would write a page for nearly every one of them. So a sample takes three steps:
  *
@@ -11,8 +15,8 @@
  *	sample		the table by stack and thread, to which the rows of recent are added in the
  *			order of its key, so that each page is written once; recent is then empty
  *
- * docs/design/store.md has the numbers. A tick goes straight from pending to its table, whose key
- * grows with time.
+ * docs/design/store.md has the numbers. Ticks and moments go straight from pending to their tables,
+ * whose keys grow with time.
  *
  * Invariants
  * 1. A sample that was committed is in recent or in sample, never in both: a fold is part of one
@@ -29,6 +33,29 @@
 #include "base/err.h"
 #include "store/container.h"
 #include "store/store_private.h"
+
+int store_moment_add(struct store *store, uint32_t second, struct thread_id thread,
+		     struct stack_id stack, uint64_t count, uint64_t kernel)
+{
+	struct store_pending *pending = &store->pending;
+	const uint64_t *samples = map_find(&pending->by_key, (uint64_t)stack.v << 32 | thread.v);
+	struct store_pending_moment *moment;
+	uint64_t *at;
+	bool new;
+
+	assert(samples && kernel <= count);
+	at = map_at(&pending->by_moment, (uint64_t)second << 32 | *samples, &new);
+	if (new) {
+		*at = pending->moments.count;
+		*array_push(&pending->moments) =
+			(struct store_pending_moment){ .second = second,
+						       .samples = (uint32_t)*samples };
+	}
+	moment = &pending->moments.items[*at];
+	moment->count += count;
+	moment->kernel += kernel;
+	return 0;
+}
 
 int store_samples_add(struct store *store, struct thread_id thread, struct stack_id stack,
 		      uint64_t count, uint64_t kernel)
@@ -58,44 +85,134 @@ int store_tick_add(struct store *store, uint32_t second, struct thread_id thread
 	return 0;
 }
 
+int store_cpu_tick_add(struct store *store, uint32_t second, uint32_t cpu, uint64_t count)
+{
+	*map_at(&store->pending.cpu_ticks, (uint64_t)second << 32 | cpu, NULL) += count;
+	return 0;
+}
+
 void store_pending_clear(struct store *store)
 {
 	map_clear(&store->pending.by_key);
 	map_clear(&store->pending.ticks);
+	map_clear(&store->pending.by_moment);
+	map_clear(&store->pending.cpu_ticks);
 	store->pending.samples.count = 0;
+	store->pending.moments.count = 0;
 }
 
 void store_pending_deinit(struct store *store)
 {
 	map_deinit(&store->pending.by_key);
 	map_deinit(&store->pending.ticks);
+	map_deinit(&store->pending.by_moment);
+	map_deinit(&store->pending.cpu_ticks);
 	array_deinit(&store->pending.samples);
+	array_deinit(&store->pending.moments);
 }
 
-static int pending_rows_write(struct store *store)
+static int pending_samples_write(struct store *store)
 {
-	int err;
+	struct store_recording *recording;
+	int err = 0;
 
+	if (!store->pending.samples.count)
+		return 0;
+	recording = store_recording(store, RECORDING_SAMPLES);
 	array_each(&store->pending.samples, it) {
-		err = store_numbers_write(store, STATEMENT_RECENT_ADD, 4,
-					  (uint64_t[]){ it->thread.v, it->stack.v, it->count,
-							it->kernel });
+		err = store_recent_put(store, &(struct store_recent){ .recording = recording->id,
+								      .stack = it->stack,
+								      .thread = it->thread,
+								      .count = it->count,
+								      .kernel = it->kernel });
 		if (err)
 			return err;
+		recording->kept += it->count;
 	}
+	return 0;
+}
+
+static int pending_ticks_write(struct store *store)
+{
+	int err = 0;
+
 	map_each(&store->pending.ticks, slot) {
-		err = store_numbers_write(store, STATEMENT_TICK_ADD, 3,
-					  (uint64_t[]){ slot->key >> 32, (uint32_t)slot->key,
-							slot->value });
+		err = store_add(store, STORE_TABLE_tick,
+				&(struct store_tick){ .second = (uint32_t)(slot->key >> 32),
+						      .thread.v = (uint32_t)slot->key,
+						      .count = slot->value });
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
+static int pending_cpu_ticks_write(struct store *store)
+{
+	int err = 0;
+
+	map_each(&store->pending.cpu_ticks, slot) {
+		err = store_add(store, STORE_TABLE_cpu_tick,
+				&(struct store_cpu_tick){ .second = (uint32_t)(slot->key >> 32),
+							  .cpu = (uint32_t)slot->key,
+							  .count = slot->value });
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* Only the last STORE_MOMENTS_KEPT seconds stay. */
+static int moments_forget(struct store *store, uint32_t newest)
+{
+	sqlite3_stmt *forget = store->statements[STATEMENT_MOMENT_FORGET];
+	int rc;
+
+	if (newest <= store->pending.newest)
+		return 0;
+	store->pending.newest = newest;
+	if (newest < STORE_MOMENTS_KEPT)
+		return 0;
+	sqlite3_bind_int64(forget, 1, store_recording(store, RECORDING_SAMPLES)->id.v);
+	sqlite3_bind_int64(forget, 2, newest - STORE_MOMENTS_KEPT);
+	rc = sqlite3_step(forget);
+	sqlite3_reset(forget);
+	return rc == SQLITE_DONE
+		       ? 0
+		       : store_fail(store, container_error(store->db, store->path,
+							   "forget when samples were taken"));
+}
+
+/* Its key begins with the time: what is added lies at the end of the table, and close together. */
+static int pending_moments_write(struct store *store)
+{
+	uint32_t newest = 0;
+	int err = 0;
+
+	array_each(&store->pending.moments, it) {
+		const struct store_pending_samples *samples =
+			&store->pending.samples.items[it->samples];
+
+		err = store_add(store, STORE_TABLE_moment,
+				&(struct store_moment){ .second = it->second,
+							.stack = samples->stack,
+							.thread = samples->thread,
+							.count = it->count,
+							.kernel = it->kernel });
+		if (err)
+			return err;
+		newest = it->second > newest ? it->second : newest;
+	}
+	return moments_forget(store, newest);
+}
+
 int store_pending_write(struct store *store)
 {
-	int err = store->failed ? 0 : pending_rows_write(store);
+	int err = store->failed ? 0 : pending_samples_write(store);
+
+	err = err || store->failed ? err : pending_ticks_write(store);
+	err = err || store->failed ? err : pending_moments_write(store);
+	err = err || store->failed ? err : pending_cpu_ticks_write(store);
 
 	store_pending_clear(store);
 	return err;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Serves: S1, S2.
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,23 +38,49 @@ static bool is_there(const char *suffix)
 	return access(name, F_OK) == 0;
 }
 
+/* All that is in the folder. */
 static void files_remove(void)
 {
-	static const char *const suffixes[] = { "",	    "-wal",	"-shm",
-						"-journal", "-new",	".old",
-						".old-wal", ".old-shm", ".old-journal" };
+	char *const argv[] = { "find", folder, "-mindepth", "1", "-delete", NULL };
+	pid_t child;
+	int status;
 
-	for (size_t i = 0; i < sizeof(suffixes) / sizeof(*suffixes); i++) {
-		AUTO(free_ptr) char *name = mem_printf("%s%s", path, suffixes[i]);
-
-		unlink(name);
-	}
+	assert_int_equal(posix_spawnp(&child, argv[0], NULL, NULL, argv, environ), 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 }
 
 static int clean(void **state)
 {
 	files_remove();
 	return 0;
+}
+
+/* Others may write there: the profile is written in a folder of its own. */
+static int shared(void **state)
+{
+	files_remove();
+	return chmod(folder, 01777);
+}
+
+static int own(void **state)
+{
+	return chmod(folder, 0700);
+}
+
+/* Names in the folder, but for those that begin with the profile's. */
+static size_t others_count(void)
+{
+	DIR *names = opendir(folder);
+	const struct dirent *entry;
+	size_t count = 0;
+
+	assert_non_null(names);
+	while ((entry = readdir(names)))
+		count += strncmp(entry->d_name, "assay.db", 8) && strcmp(entry->d_name, ".") &&
+			 strcmp(entry->d_name, "..");
+	closedir(names);
+	return count;
 }
 
 static int folder_make(void **state)
@@ -82,7 +111,7 @@ static struct profile *load(const char *from)
 {
 	struct profile *profile = NULL;
 
-	if (profile_load(from, &profile))
+	if (profile_load(from, DOMAIN_ALL & ~DOMAIN_PATHS, &profile))
 		fail_msg("%s", err_text());
 	return profile;
 }
@@ -157,14 +186,14 @@ static void identities_put(struct store *store)
 		.id.v = 1,
 		.kind = MODULE_ELF,
 		.path = "/usr/bin/program",
-		.build_id = { 3, { 0xab, 0x01, 0xff } },
+		.build_id = "ab01ff",
 	};
 	const struct store_module kernel = { .id.v = 2, .kind = MODULE_KERNEL, .path = "[kernel]" };
 	const struct store_module jit = {
 		.id.v = 3, .kind = MODULE_JIT, .path = "[jit]", .process.v = 2, .deleted = true
 	};
 	const struct store_mapping mapping = {
-		.process.v = 2, .module.v = 1, .start = 0x400000, .end = 0x500000
+		.process.v = 2, .module.v = 1, .start = 0x400000, .stop = 0x500000
 	};
 
 	assert_int_equal(store_process_put(store, &shell), 0);
@@ -173,38 +202,52 @@ static void identities_put(struct store *store)
 	assert_int_equal(store_module_put(store, &elf), 0);
 	assert_int_equal(store_module_put(store, &kernel), 0);
 	assert_int_equal(store_module_put(store, &jit), 0);
-	assert_int_equal(store_mapping_add(store, &mapping), 0);
+	assert_int_equal(store_mapping_put(store, &mapping), 0);
 }
 
 static const struct thread_id thread_1 = { 1 };
 
 static void stacks_put(struct store *store)
 {
-	assert_int_equal(store_location_put(store, (struct location_id){ 1 },
-					    (struct module_id){ 1 }, 0x1234),
+	assert_int_equal(store_location_put(
+				 store, &(struct store_location){ .id = (struct location_id){ 1 },
+								  .module = (struct module_id){ 1 },
+								  .address = 0x1234 }),
 			 0);
-	assert_int_equal(store_location_put(store, (struct location_id){ 2 },
-					    (struct module_id){ 2 }, 0xffffffff81000010),
+	assert_int_equal(store_location_put(
+				 store, &(struct store_location){ .id = (struct location_id){ 2 },
+								  .module = (struct module_id){ 2 },
+								  .address = 0xffffffff81000010 }),
 			 0);
-	assert_int_equal(store_location_put(store, (struct location_id){ 3 },
-					    (struct module_id){ 2 }, 0xffffffff81000000),
+	assert_int_equal(store_location_put(
+				 store, &(struct store_location){ .id = (struct location_id){ 3 },
+								  .module = (struct module_id){ 2 },
+								  .address = 0xffffffff81000000 }),
 			 0);
-	assert_int_equal(store_stack_put(store, (struct stack_id){ 1 }, (struct stack_id){ 0 },
-					 (struct location_id){ 1 }),
+	assert_int_equal(store_stack_put(store, &(struct store_stack){ (struct stack_id){ 1 },
+								       (struct stack_id){ 0 },
+								       (struct location_id){ 1 } }),
 			 0);
-	assert_int_equal(store_stack_put(store, (struct stack_id){ 2 }, (struct stack_id){ 1 },
-					 (struct location_id){ 2 }),
+	assert_int_equal(store_stack_put(store, &(struct store_stack){ (struct stack_id){ 2 },
+								       (struct stack_id){ 1 },
+								       (struct location_id){ 2 } }),
 			 0);
 	assert_int_equal(store_samples_add(store, thread_1, (struct stack_id){ 2 }, 3, 3), 0);
 	assert_int_equal(store_samples_add(store, thread_1, (struct stack_id){ 2 }, 4, 4), 0);
 	assert_int_equal(store_samples_add(store, thread_1, (struct stack_id){ 1 }, 1, 0), 0);
 	assert_int_equal(store_tick_add(store, 0, thread_1, 5), 0);
 	assert_int_equal(store_tick_add(store, 0, thread_1, 3), 0);
-	assert_int_equal(store_loss_set(store, "ring_full", "ring was full", 1), 0);
-	assert_int_equal(store_loss_set(store, "ring_full", "ring was full", 2), 0);
-	assert_int_equal(store_loss_set(store, "nested", "nested", 0), 0);
-	assert_int_equal(store_stack_end_set(store, "complete", "walked to its root", 8), 0);
-	assert_int_equal(store_seen_set(store, 10), 0);
+	assert_int_equal(store_loss_set(store, RECORDING_SAMPLES, "ring_full", "ring was full", 1),
+			 0);
+	assert_int_equal(store_loss_set(store, RECORDING_SAMPLES, "ring_full", "ring was full", 2),
+			 0);
+	assert_int_equal(store_loss_set(store, RECORDING_SAMPLES, "nested", "nested", 0), 0);
+	assert_int_equal(
+		store_stack_end_put(store, &(struct store_stack_end){ .reason = "complete",
+								      .text = "walked to its root",
+								      .count = 8 }),
+		0);
+	assert_int_equal(store_seen_set(store, RECORDING_SAMPLES, 10), 0);
 }
 
 static void names_put(struct store *store)
@@ -234,7 +277,9 @@ static void names_put(struct store *store)
 			 0);
 	/* Writing the row again keeps the code. */
 	assert_int_equal(store_symbol_put(store, &symbols[0]), 0);
-	assert_int_equal(store_file_put(store, (struct file_id){ 1 }, "/src/program.c"), 0);
+	assert_int_equal(store_file_put(store, &(struct store_file){ (struct file_id){ 1 },
+								     "/src/program.c" }),
+			 0);
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(store_frame_put(store, &frames[i]), 0);
 }
@@ -243,7 +288,7 @@ static void full_profile_write(void)
 {
 	struct store *store = create();
 
-	assert_int_equal(store_meta_set(store, "command", "program --fast"), 0);
+	assert_int_equal(store_fact_add(store, RECORDING_SAMPLES, "command", "program --fast"), 0);
 	identities_put(store);
 	stacks_put(store);
 	assert_int_equal(store_commit(store), 0);
@@ -319,7 +364,7 @@ static void names_come_back(void **state)
 	assert_int_equal(p->locations[3].frame_count, 0);
 	assert_int_equal(p->frames[p->locations[1].first_frame].symbol, 2);
 	assert_int_equal(p->frames[p->locations[1].first_frame + 1].line, 20);
-	assert_string_equal(p->files[p->frames[p->locations[1].first_frame].file],
+	assert_string_equal(p->files[p->frames[p->locations[1].first_frame].file].path,
 			    "/src/program.c");
 	assert_int_equal(p->frames[p->locations[2].first_frame].file, 0);
 	profile_destroy(p);
@@ -349,7 +394,7 @@ static void sqlite_finds_nothing_wrong(void **state)
 	assert_answer("pragma integrity_check", "ok");
 	assert_answer("select count(*) from pragma_foreign_key_check", "0");
 	assert_answer("pragma application_id", "1098085241");
-	assert_answer("pragma user_version", "4");
+	assert_answer("pragma user_version", "10");
 	assert_answer("pragma journal_mode", "delete");
 }
 
@@ -392,8 +437,9 @@ static void finish_leaves_one_private_file(void **state)
 
 	full_profile_write();
 	assert_false(is_there("-wal") || is_there("-shm") || is_there("-journal"));
-	assert_int_equal(stat(path, &info), 0);
-	assert_int_equal(info.st_mode & 0777, 0600);
+	assert_int_equal(lstat(path, &info), 0);
+	assert_int_equal(info.st_mode, S_IFREG | 0600);
+	assert_int_equal(others_count(), 0);
 }
 
 static void existing_profile_is_kept(void **state)
@@ -421,6 +467,7 @@ static void abandoned_recording_leaves_what_was_there(void **state)
 	full_profile_write();
 	store_abandon(create());
 	assert_false(is_there(".old") || is_there("-wal") || is_there("-shm"));
+	assert_int_equal(others_count(), 0);
 	p = load(path);
 	assert_true(p->kept == 8 && p->finished);
 	profile_destroy(p);
@@ -439,7 +486,8 @@ static void foreign_files_are_left_alone(void **state)
 	assert_int_equal(store_create(folder, &store), -EISDIR);
 	assert_int_equal(store_create("/dev/null", &store), -EINVAL);
 	assert_int_equal(store_create("/nonexistent/assay.db", &store), -ENOENT);
-	assert_non_null(strstr(err_text(), "/nonexistent/assay.db: cannot create: No such file"));
+	assert_non_null(
+		strstr(err_text(), "/nonexistent/assay.db: cannot be written: No such file"));
 	assert_null(store);
 }
 
@@ -519,13 +567,12 @@ static void module_is_read_back(void **state)
 			 0);
 	assert_int_equal(module.kind, MODULE_ELF);
 	assert_string_equal(module_path, "/usr/bin/program");
-	assert_true(module.build_id.size == 3 &&
-		    memcmp(module.build_id.bytes, "\xab\x01\xff", 3) == 0);
+	assert_string_equal(module.build_id, "ab01ff");
 	free(module_path);
 	assert_int_equal(store_module_get(store, (struct module_id){ 3 }, &module, &module_path),
 			 0);
 	assert_true(module.kind == MODULE_JIT && module.process.v == 2 && module.deleted);
-	assert_int_equal(module.build_id.size, 0);
+	assert_string_equal(module.build_id, "");
 	free(module_path);
 	assert_int_equal(store_module_get(store, (struct module_id){ 9 }, &module, &module_path),
 			 -ENOENT);
@@ -540,15 +587,18 @@ static int batch_put(struct store *store, uint32_t n)
 
 	memset(filler, 'x', sizeof(filler) - 1);
 	filler[sizeof(filler) - 1] = '\0';
-	if ((err = store_location_put(store, (struct location_id){ n }, (struct module_id){ 1 },
-				      n)) ||
-	    (err = store_stack_put(store, (struct stack_id){ n }, (struct stack_id){ n - 1 },
-				   (struct location_id){ n })) ||
+	if ((err = store_location_put(store,
+				      &(struct store_location){ .id = (struct location_id){ n },
+								.module = (struct module_id){ 1 },
+								.address = n })) ||
+	    (err = store_stack_put(store, &(struct store_stack){ (struct stack_id){ n },
+								 (struct stack_id){ n - 1 },
+								 (struct location_id){ n } })) ||
 	    (err = store_samples_add(store, thread_1, (struct stack_id){ n }, n, 0)) ||
-	    (err = store_loss_set(store, "nested", "nested", n)) ||
-	    (err = store_meta_set(store, "filler", filler)))
+	    (err = store_loss_set(store, RECORDING_SAMPLES, "nested", "nested", n)) ||
+	    (err = store_fact_add(store, RECORDING_SAMPLES, "filler", filler)))
 		return err;
-	return store_file_put(store, (struct file_id){ n }, filler);
+	return store_file_put(store, &(struct store_file){ (struct file_id){ n }, filler });
 }
 
 /* Commits batches, telling the pipe after each, and finishes. */
@@ -624,6 +674,7 @@ static void completed_holds_batches(uint32_t at_least, uint32_t at_most)
 	assert_int_equal(store_finish(store), 0);
 	store_destroy(store);
 	assert_false(is_there("-wal") || is_there("-shm") || is_there("-journal"));
+	assert_int_equal(others_count(), 0);
 	assert_holds_batches(at_least, at_most);
 	assert_answer("pragma integrity_check", "ok");
 }
@@ -682,6 +733,28 @@ static void killed_creator_blocks_nothing(void **state)
 	assert_false(is_there("-new"));
 }
 
+/* Of a long recording the last seconds stay, whatever order the samples of a commit come in. */
+static void moments_of_the_last_seconds_stay(void **state)
+{
+	const uint32_t end = 2 * STORE_MOMENTS_KEPT;
+	struct store *store = NULL;
+	char text[16];
+
+	assert_int_equal(store_create(path, &store), 0);
+	identities_put(store);
+	for (uint32_t second = 0; second < end; second++) {
+		store_samples_add(store, thread_1, (struct stack_id){ 1 }, 2, 1);
+		store_moment_add(store, second, thread_1, (struct stack_id){ 1 }, 2, 1);
+		assert_int_equal(store_commit(store), 0);
+	}
+	store_destroy(store);
+	snprintf(text, sizeof(text), "%d", STORE_MOMENTS_KEPT);
+	assert_answer("select count(*) from moment", text);
+	snprintf(text, sizeof(text), "%d", STORE_MOMENTS_KEPT);
+	assert_answer("select min(second) from moment", text);
+	assert_answer("select max(count) from moment", "2");
+}
+
 /* What a killed writer left in its log comes along when the profile is kept. */
 static void log_of_a_killed_writer_is_kept(void **state)
 {
@@ -693,11 +766,34 @@ static void log_of_a_killed_writer_is_kept(void **state)
 	assert_in_range(p->stack_count - 1, acknowledged, acknowledged + 1);
 	profile_destroy(p);
 	assert_false(is_there(".old-wal") || is_there(".old-shm"));
+	assert_int_equal(others_count(), 0);
+}
+
+/* While it is written, nobody else can reach the file or its log. */
+static void shared_folder_has_a_link_only(void **state)
+{
+	struct store *store = create();
+	struct stat info;
+
+	identities_put(store);
+	assert_int_equal(store_commit(store), 0);
+	assert_int_equal(lstat(path, &info), 0);
+	assert_true(S_ISLNK(info.st_mode));
+	assert_false(is_there("-wal") || is_there("-shm") || is_there("-journal"));
+	AUTO(free_ptr) char *real = realpath(path, NULL);
+	*strrchr(real, '/') = 0;
+	assert_int_equal(stat(real, &info), 0);
+	assert_int_equal(info.st_mode, S_IFDIR | 0700);
+	assert_int_equal(store_finish(store), 0);
+	store_destroy(store);
+	assert_int_equal(lstat(path, &info), 0);
+	assert_int_equal(info.st_mode, S_IFREG | 0600);
+	assert_int_equal(others_count(), 0);
 }
 
 static void stuck_writer_run(void)
 {
-	const struct rlimit limit = { 200000, 200000 };
+	const struct rlimit limit = { 400000, 400000 };
 	struct store *store = NULL;
 	int err = 0;
 
@@ -753,9 +849,12 @@ static void full_disk_undoes_the_whole_transaction(void **state)
 	store_destroy(store);
 }
 
+#define SHARED(name) cmocka_unit_test_setup_teardown(name, shared, own)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(moments_of_the_last_seconds_stay, clean),
 		cmocka_unit_test_setup(identities_come_back, clean),
 		cmocka_unit_test_setup(samples_come_back, clean),
 		cmocka_unit_test_setup(names_come_back, clean),
@@ -778,6 +877,19 @@ int main(void)
 		cmocka_unit_test_setup(log_of_a_killed_writer_is_kept, clean),
 		cmocka_unit_test_setup(full_disk_undoes_the_whole_transaction, clean),
 		cmocka_unit_test_setup(file_that_cannot_grow_keeps_what_was_committed, clean),
+		SHARED(shared_folder_has_a_link_only),
+		SHARED(finish_leaves_one_private_file),
+		SHARED(existing_profile_is_kept),
+		SHARED(abandoned_recording_leaves_what_was_there),
+		SHARED(foreign_files_are_left_alone),
+		SHARED(empty_file_is_replaced),
+		SHARED(second_writer_is_refused),
+		SHARED(reader_sees_the_last_commit_of_a_running_writer),
+		SHARED(unfinished_profile_is_completed),
+		SHARED(killed_writer_loses_no_commit),
+		SHARED(killed_while_finishing_loses_nothing),
+		SHARED(log_of_a_killed_writer_is_kept),
+		SHARED(full_disk_undoes_the_whole_transaction),
 	};
 
 	print_message("seed %d\n", SEED);

@@ -73,17 +73,12 @@ static int samples_read(struct store *store, struct tree *tree)
 
 static int totals_write(struct store *store, const struct tree *tree)
 {
-	AUTO(sqlite3_finalize_auto) sqlite3_stmt *put = NULL;
-	int err = container_prepare(store->db, store->path,
-				    "insert or replace into stack_total values (?, ?)", &put);
+	int err = 0;
 
-	for (size_t i = 1; i < tree->nodes.count && !err; i++) {
-		sqlite3_bind_int64(put, 1, (sqlite3_int64)i);
-		sqlite3_bind_int64(put, 2, (sqlite3_int64)tree->nodes.items[i].total);
-		if (sqlite3_step(put) != SQLITE_DONE)
-			err = container_error(store->db, store->path, "write");
-		sqlite3_reset(put);
-	}
+	for (uint32_t i = 1; i < tree->nodes.count && !err; i++)
+		err = store_stack_total_put(
+			store, &(struct store_stack_total){ .stack = { i },
+							    .total = tree->nodes.items[i].total });
 	return err;
 }
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Whether an object is passed by its bytes or by a pointer to it: the "non-trivial for the purposes of calls" of the
- * Itanium C++ ABI.
+ * Whether an object is passed by its bytes or by a pointer to it: the "non-trivial for the purposes
+ * of calls" of the Itanium C++ ABI.
  *
- * Clang writes the answer into DWARF (DW_AT_calling_convention). GCC does not; then it follows from the members: an
- * object needs a call to be copied if it has virtual functions or bases, or if the programmer wrote its destructor,
- * copy or move constructor, or if that is true of a part of it. Functions that the compiler made itself are marked
- * artificial, or defaulted, and follow from the parts.
+ * Clang writes the answer into DWARF (DW_AT_calling_convention). GCC does not; then it follows from
+ * the members: an object needs a call to be copied if it has virtual functions or bases, or if the
+ * programmer wrote its destructor, copy or move constructor, or if that is true of a part of it.
+ * Functions that the compiler made itself are marked artificial, or defaulted, and follow from the
+ * parts.
  *
  * 1. A deleted copy constructor leaves the answer to rules that need more than DWARF has: UNSURE.
  * 2. Work is bounded by PARTS_MAX members of members.

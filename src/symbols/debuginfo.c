@@ -2,15 +2,16 @@
 /*
  * From an address to function, inlined functions and lines, by DWARF.
  *
- * The library's own ways are a table that many compilers leave out (.debug_aranges) and a search through all
- * functions of a unit for each address. Instead: one list of the address ranges of all units, made at the
- * first question; for each unit that is asked about, one list of the ranges of its functions. The scopes of the
- * function that was asked about last are kept (struct body): each scope gets the list of those directly below it
- * when an address leads there. Addresses that come in ascending order so cost a few binary searches each.
+ * The library's own ways are a table that many compilers leave out (.debug_aranges) and a search
+ * through all functions of a unit for each address. Instead: one list of the address ranges of all
+ * units, made at the first question; for each unit that is asked about, one list of the ranges of
+ * its functions. The scopes of the function that was asked about last are kept (struct body): each
+ * scope gets the list of those directly below it when an address leads there. Addresses that come
+ * in ascending order so cost a few binary searches each.
  *
- * Most functions lie directly in a unit, a namespace or a type. Functions inside functions (GNU C, Fortran,
- * local classes) need a walk through all bodies, so that is done only for a unit that holds an address which
- * no function has claimed, and once.
+ * Most functions lie directly in a unit, a namespace or a type. Functions inside functions (GNU C,
+ * Fortran, local classes) need a walk through all bodies, so that is done only for a unit that
+ * holds an address which no function has claimed, and once.
  *
  * 1. A unit's function ranges are complete for what was asked: indexed says how deep.
  * 2. Work per question is bounded by the function's own tree; recursion by DEPTH_MAX.
@@ -278,7 +279,10 @@ static const char *path_make(struct debuginfo *info, struct unit *unit, const ch
 	return strtab_get(&info->paths, id);
 }
 
-/* File names lie in the library's tables and stay there, so that the address tells one from the other. */
+/*
+ * File names lie in the library's tables and stay there, so that the address tells one from the
+ * other.
+ */
 static const char *path_full(struct debuginfo *info, struct unit *unit, const char *file)
 {
 	uint64_t *path;

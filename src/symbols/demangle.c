@@ -2,10 +2,11 @@
 /*
  * Demangling with libiberty, bounded.
  *
- * A mangled name can refer back to its own parts, so that n bytes stand for 2^n: output is collected through
- * the callback interface and the demangler is left with longjmp() when there is too much of it. Its own
- * recursion limit also refuses honest names of more than 1 KiB, so it is switched off for names of up to
- * NAME_MAX_BYTES, at which length the parser's recursion stays far below a default stack (see the test).
+ * A mangled name can refer back to its own parts, so that n bytes stand for 2^n: output is
+ * collected through the callback interface and the demangler is left with longjmp() when there is
+ * too much of it. Its own recursion limit also refuses honest names of more than 1 KiB, so it is
+ * switched off for names of up to NAME_MAX_BYTES, at which length the parser's recursion stays far
+ * below a default stack (see the test).
  */
 #include <libiberty/demangle.h>
 #include <setjmp.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Reads program headers, notes and the bytes at an address with pread(), without any library. */
 #include "symbols/elf_image.h"
 
 #include <elf.h>
@@ -44,7 +45,7 @@ static void *table_read(int fd, uint64_t offset, size_t entry_size, size_t *coun
 
 #define SEGMENT_OF(header)                                                                         \
 	((struct elf_segment){ (header)->p_type, (header)->p_vaddr, (header)->p_offset,            \
-			       (header)->p_filesz, (header)->p_align })
+			       (header)->p_filesz, (header)->p_align, (header)->p_flags })
 
 static void segments_read(struct elf_image *image, uint64_t offset, size_t count)
 {
@@ -109,9 +110,19 @@ static uint64_t padded(uint64_t size, uint64_t align)
 	return (size + align - 1) & ~(align - 1);
 }
 
-/* Goes through notes laid out with the given padding; true when the build-id was among them. */
-static bool notes_search(const uint8_t *notes, size_t size, uint64_t align, struct build_id *ret)
+struct note_wanted {
+	const char *name;
+	uint32_t type;
+};
+
+/*
+ * Goes through notes laid out with the given padding; true when the one wanted was among them, with
+ * no more bytes than a build-id may have.
+ */
+static bool notes_search(const uint8_t *notes, size_t size, uint64_t align,
+			 const struct note_wanted *wanted, struct build_id *ret)
 {
+	size_t name_size = strlen(wanted->name) + 1;
 	uint64_t at = 0;
 
 	while (size - at >= sizeof(Elf64_Nhdr)) {
@@ -123,9 +134,9 @@ static bool notes_search(const uint8_t *notes, size_t size, uint64_t align, stru
 		end = data + note.n_descsz;
 		if (end > size)
 			return false;
-		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(ELF_NOTE_GNU) &&
-		    memcmp(notes + name, ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)) == 0 &&
-		    note.n_descsz > 0 && note.n_descsz <= BUILD_ID_MAX) {
+		if (note.n_type == wanted->type && note.n_namesz == name_size &&
+		    memcmp(notes + name, wanted->name, name_size) == 0 && note.n_descsz > 0 &&
+		    note.n_descsz <= BUILD_ID_MAX) {
 			ret->size = (uint8_t)note.n_descsz;
 			memcpy(ret->bytes, notes + data, note.n_descsz);
 			return true;
@@ -138,47 +149,75 @@ static bool notes_search(const uint8_t *notes, size_t size, uint64_t align, stru
 }
 
 static bool notes_read(const struct elf_image *image, const struct elf_segment *place,
-		       struct build_id *ret)
+		       const struct note_wanted *wanted, struct build_id *ret)
 {
 	AUTO(free_ptr) uint8_t *notes = NULL;
 	size_t size = place->file_size > NOTES_MAX ? NOTES_MAX : place->file_size;
 
 	notes = mem_alloc(size);
 	size = read_at(image->fd, place->offset, notes, size);
-	return notes_search(notes, size, place->align == 8 ? 8 : 4, ret);
+	return notes_search(notes, size, place->align == 8 ? 8 : 4, wanted, ret);
 }
 
 #define SECTION_OF(header)                                                                         \
 	((struct elf_segment){ (header)->sh_type, (header)->sh_addr, (header)->sh_offset,          \
-			       (header)->sh_size, (header)->sh_addralign })
+			       (header)->sh_size, (header)->sh_addralign, (header)->sh_flags })
 
-/* For objects without program headers, and for debug files, whose program headers point at nothing. */
-static bool section_notes_read(const struct elf_image *image, struct build_id *ret)
+struct elf_segment *elf_image_sections(const struct elf_image *image, size_t *ret_count)
 {
 	bool wide = image->class == ELFCLASS64;
 	size_t count = image->section_count;
 	AUTO(free_ptr)
 	void *table = table_read(image->fd, image->section_offset,
 				 wide ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr), &count);
+	struct elf_segment *sections = mem_realloc(NULL, count, sizeof(*sections));
 
-	for (size_t i = 0; i < count; i++) {
-		struct elf_segment section = wide ? SECTION_OF((Elf64_Shdr *)table + i)
-						  : SECTION_OF((Elf32_Shdr *)table + i);
+	for (size_t i = 0; i < count; i++)
+		sections[i] = wide ? SECTION_OF((Elf64_Shdr *)table + i)
+				   : SECTION_OF((Elf32_Shdr *)table + i);
+	*ret_count = count;
+	return sections;
+}
 
-		if (section.type == SHT_NOTE && notes_read(image, &section, ret))
+/*
+ * For objects without program headers, and for debug files, whose program headers point at nothing.
+ */
+static bool section_notes_read(const struct elf_image *image, const struct note_wanted *wanted,
+			       struct build_id *ret)
+{
+	size_t count;
+	AUTO(free_ptr) struct elf_segment *sections = elf_image_sections(image, &count);
+
+	for (size_t i = 0; i < count; i++)
+		if (sections[i].type == SHT_NOTE && notes_read(image, &sections[i], wanted, ret))
 			return true;
-	}
 	return false;
+}
+
+static bool segment_notes_read(const struct elf_image *image, const struct note_wanted *wanted,
+			       struct build_id *ret)
+{
+	for (size_t i = 0; i < image->segment_count; i++)
+		if (image->segments[i].type == PT_NOTE &&
+		    notes_read(image, &image->segments[i], wanted, ret))
+			return true;
+	return false;
+}
+
+bool elf_image_has_note(const struct elf_image *image, const char *name, uint32_t type)
+{
+	struct build_id unused;
+
+	return segment_notes_read(image, &(struct note_wanted){ name, type }, &unused);
 }
 
 void elf_image_build_id(const struct elf_image *image, struct build_id *ret)
 {
+	static const struct note_wanted wanted = { ELF_NOTE_GNU, NT_GNU_BUILD_ID };
+
 	memset(ret, 0, sizeof(*ret));
-	for (size_t i = 0; i < image->segment_count; i++)
-		if (image->segments[i].type == PT_NOTE &&
-		    notes_read(image, &image->segments[i], ret))
-			return;
-	section_notes_read(image, ret);
+	if (!segment_notes_read(image, &wanted, ret))
+		section_notes_read(image, &wanted, ret);
 }
 
 int elf_build_id(int fd, struct build_id *ret)

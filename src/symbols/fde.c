@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The header, by the LSB: version, three encodings, address of .eh_frame, number of entries, then entries of two
- * 4-byte offsets from the header: function and its FDE. An FDE: length, distance to its CIE, function (4 bytes,
- * relative to the field), size of the function (4 bytes). Linkers write no other form on x86-64; another is refused.
+ * The header, by the LSB: version, three encodings, address of .eh_frame, number of entries, then
+ * entries of two 4-byte offsets from the header: function and its FDE. An FDE: length, distance to
+ * its CIE, function (4 bytes, relative to the field), size of the function (4 bytes). Linkers write
+ * no other form on x86-64; another is refused.
  */
 #include "symbols/fde.h"
 
 #include <elf.h>
 #include <errno.h>
-#include <stdbool.h>
-#include <string.h>
+#include <stdlib.h>
+
+#include "base/mem.h"
 
 enum {
 	ENCODING_PCREL_SDATA4 = 0x1b,
 	ENCODING_UDATA4 = 0x03,
 	ENCODING_DATAREL_SDATA4 = 0x3b,
+	ENTRIES_MAX = 1 << 23, /* eight times those of the largest programs */
 };
 
 struct header {
@@ -26,7 +29,7 @@ struct header {
 	uint32_t count;
 };
 
-struct entry {
+struct fde_entry {
 	int32_t function;
 	int32_t fde;
 };
@@ -59,51 +62,102 @@ static int header_find(const struct elf_image *image, uint64_t *ret_address, str
 	return -ENOENT;
 }
 
-/* The last entry whose function starts at or below address. */
-static int entry_find(const struct elf_image *image, uint64_t base, uint32_t count,
-		      uint64_t address, struct entry *ret)
+/* What the file says about its size is not believed: the memory is what its segment can hold. */
+static size_t entries_room(const struct elf_image *image, uint32_t count)
 {
-	uint32_t low = 0, high = count;
-	struct entry entry;
-	int err = -ENOENT;
+	size_t room = count < ENTRIES_MAX ? count : ENTRIES_MAX;
 
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (!read_at(image, base + sizeof(struct header) + middle * sizeof(entry), &entry,
-			     sizeof(entry)))
-			return -ENOENT;
-		if (base + (uint64_t)(int64_t)entry.function > address) {
-			high = middle;
-			continue;
-		}
-		*ret = entry;
-		err = 0;
-		low = middle + 1;
-	}
-	return err;
+	for (size_t i = 0; i < image->segment_count; i++)
+		if (image->segments[i].type == PT_GNU_EH_FRAME &&
+		    image->segments[i].file_size / sizeof(struct fde_entry) < room)
+			room = image->segments[i].file_size / sizeof(struct fde_entry);
+	return room;
 }
 
-int fde_find(const struct elf_image *image, uint64_t address, uint64_t *ret_start,
-	     uint64_t *ret_size)
+static void table_read(struct fde_table *table, const struct elf_image *image)
 {
 	struct header header;
-	struct entry entry;
-	struct fde fde;
-	uint64_t base, start;
+	size_t room;
+	int got;
 
-	if (header_find(image, &base, &header) ||
-	    entry_find(image, base, header.count, address, &entry) ||
-	    !read_at(image, base + (uint64_t)(int64_t)entry.fde, &fde, sizeof(fde)))
-		return -ENOENT;
-	start = base + (uint64_t)(int64_t)entry.function;
-	/* That the FDE points back at the function shows that it has the form we assume. */
-	if (base + (uint64_t)(int64_t)entry.fde + offsetof(struct fde, function) +
-			    (uint64_t)(int64_t)fde.function !=
-		    start ||
-	    address - start >= fde.size)
+	table->known = true;
+	if (header_find(image, &table->base, &header))
+		return;
+	room = entries_room(image, header.count);
+	if (!room)
+		return;
+	table->entries = mem_alloc(room * sizeof(*table->entries));
+	got = elf_image_read(image, table->base + sizeof(header), table->entries,
+			     room * sizeof(*table->entries));
+	table->count = got > 0 ? (size_t)got / sizeof(*table->entries) : 0;
+}
+
+void fde_table_deinit(struct fde_table *table)
+{
+	free(table->entries);
+	*table = (struct fde_table){};
+}
+
+static uint64_t entry_address(const struct fde_table *table, int32_t offset)
+{
+	return table->base + (uint64_t)(int64_t)offset;
+}
+
+/* The last entry whose function starts at or below address; NULL: none does. */
+static const struct fde_entry *entry_find(const struct fde_table *table, uint64_t address)
+{
+	size_t low = 0, high = table->count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (entry_address(table, table->entries[middle].function) > address)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	return low ? &table->entries[low - 1] : NULL;
+}
+
+/* That the FDE points back at the function shows that it has the form we assume. */
+static bool fde_read(const struct fde_table *table, const struct elf_image *image,
+		     const struct fde_entry *entry, uint64_t *ret_start, uint64_t *ret_size)
+{
+	uint64_t at = entry_address(table, entry->fde);
+	struct fde fde;
+
+	if (!read_at(image, at, &fde, sizeof(fde)))
+		return false;
+	*ret_start = entry_address(table, entry->function);
+	*ret_size = fde.size;
+	return at + offsetof(struct fde, function) + (uint64_t)(int64_t)fde.function == *ret_start;
+}
+
+int fde_find(struct fde_table *table, const struct elf_image *image, uint64_t address,
+	     uint64_t *ret_start, uint64_t *ret_size)
+{
+	const struct fde_entry *entry;
+	uint64_t start, size;
+
+	if (!table->known)
+		table_read(table, image);
+	entry = entry_find(table, address);
+	if (!entry || !fde_read(table, image, entry, &start, &size) || address - start >= size)
 		return -ENOENT;
 	*ret_start = start;
-	*ret_size = fde.size;
+	*ret_size = size;
 	return 0;
+}
+
+void fde_each(struct fde_table *table, const struct elf_image *image,
+	      bool (*tell)(void *ctx, uint64_t start, uint64_t size), void *ctx)
+{
+	uint64_t start, size;
+
+	if (!table->known)
+		table_read(table, image);
+	for (size_t i = 0; i < table->count; i++)
+		if (fde_read(table, image, &table->entries[i], &start, &size) &&
+		    !tell(ctx, start, size))
+			return;
 }

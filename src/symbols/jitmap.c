@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * JIT maps: what /tmp/perf-PID.map says about code that no file holds.
+ * JIT maps: what /tmp/perf-PID.map, or a jitdump file, says about code that no file holds.
  *
- * A JIT appends a line whenever it places code, and never says when it frees any, so a later line hides the
- * earlier ones where they overlap. All starts and ends cut the address space into spans; the lines are gone
- * through from the last to the first, and each paints those of its spans that have no owner yet. A
- * union-find over spans ("the next one without owner") makes this O(n log n) whatever the overlaps.
+ * A JIT appends a line whenever it places code, and never says when it frees any, so a later line
+ * hides the earlier ones where they overlap. All starts and ends cut the address space into spans;
+ * the lines are gone through from the last to the first, and each paints those of its spans that
+ * have no owner yet. A union-find over spans ("the next one without owner") makes this O(n log n)
+ * whatever the overlaps.
  *
  * 1. cuts is sorted and without doubles; span i is [cuts[i], cuts[i + 1]).
  * 2. owners[i] is the last line that covers span i, as an index into lines, or NOBODY.
@@ -15,31 +16,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/array.h"
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "symbols/names.h"
-#include "symbols/symbols.h"
+#include "symbols/jitmap_private.h"
 
 enum { FILE_MAX = 128 << 20 }; /* a busy JVM writes some 10 MB in a day */
 
 #define NOBODY UINT32_MAX
-
-struct jit_line {
-	uint64_t start, end;
-	uint32_t name; /* offset in text */
-};
-
-struct jitmap {
-	char *text; /* the file, each name ended by a NUL */
-	ARRAY(struct jit_line) lines;
-	uint64_t *cuts;
-	uint32_t *owners;
-	size_t cut_count;
-	struct strtab names;
-	struct symbol_frame frame; /* of the last answer */
-};
 
 void jitmap_destroy(struct jitmap *map)
 {
@@ -70,7 +54,7 @@ static bool take_number(char **at, uint64_t *ret)
 
 static void line_add(struct jitmap *map, char *line)
 {
-	struct jit_line added;
+	struct jit_line added = {};
 	uint64_t size;
 
 	if (!take_number(&line, &added.start) || !take_number(&line, &size) || !size || !*line)
@@ -178,36 +162,63 @@ static int text_read(int fd, char **ret, size_t *ret_size)
 	return 0;
 }
 
-int jitmap_open(int fd, struct jitmap **ret)
+static void lines_read(struct jitmap *map, size_t size)
 {
-	AUTO(jitmap_destroy_auto) struct jitmap *map = mem_zalloc(sizeof(*map));
-	char *line, *end, *stop;
-	size_t size = 0;
-	int err = text_read(fd, &map->text, &size);
+	char *line, *end, *stop = map->text + size;
 
-	if (err)
-		return err;
-	stop = map->text + size;
 	for (line = map->text; line < stop; line = end + 1) {
 		end = memchr(line, '\n', (size_t)(stop - line));
 		end = end ? end : stop;
 		*end = '\0';
 		line_add(map, line);
 	}
+}
+
+int jitmap_open(int fd, struct jitmap **ret)
+{
+	AUTO(jitmap_destroy_auto) struct jitmap *map = mem_zalloc(sizeof(*map));
+	size_t size = 0;
+	int err = text_read(fd, &map->text, &size);
+
+	if (err)
+		return err;
+	if (jitdump_is(map->text, size))
+		jitdump_read(map, size);
+	else
+		lines_read(map, size);
 	cuts_make(map);
 	spans_paint(map);
 	*ret = take_ptr(map);
 	return 0;
 }
 
-int jitmap_resolve(struct jitmap *map, uint64_t address, struct symbol_answer *ret)
+/* NULL: none. */
+static const struct jit_line *line_at(const struct jitmap *map, uint64_t address)
 {
 	size_t below = cuts_below(map, address);
-	const struct jit_line *line;
 
-	if (below == 0 || map->owners[below - 1] == NOBODY)
+	return below && map->owners[below - 1] != NOBODY ? &map->lines.items[map->owners[below - 1]]
+							 : NULL;
+}
+
+size_t jitmap_code(const struct jitmap *map, uint64_t address, void *ret, size_t size)
+{
+	const struct jit_line *line = line_at(map, address);
+
+	if (!line || !line->code)
+		return 0;
+	if (size > line->end - address)
+		size = line->end - address;
+	memcpy(ret, map->text + line->code + (address - line->start), size);
+	return size;
+}
+
+int jitmap_resolve(struct jitmap *map, uint64_t address, struct symbol_answer *ret)
+{
+	const struct jit_line *line = line_at(map, address);
+
+	if (!line)
 		return -ENOENT;
-	line = &map->lines.items[map->owners[below - 1]];
 	map->frame = (struct symbol_frame){
 		.name = names_readable(&map->names, map->text + line->name),
 		.linkage = map->text + line->name,

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The running kernel's symbols: /proc/kallsyms in, names by address out. It lists code and data of
+ * the kernel and of its modules, without sizes: a symbol reaches to the next one.
+ */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Serves: S1.
 /*
- * Broken files: thousands of variants of small programs, each with bytes changed, blanked or cut off in a way
- * that the seed decides. The process that asks must survive and get sound answers or none; readers may die.
+ * Broken files: thousands of variants of small programs, each with bytes changed, blanked or cut
+ * off in a way that the seed decides. The process that asks must survive and get sound answers or
+ * none; readers may die.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +20,7 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "symbols/fixture.h"
+#include "support/symbols_fixture.h"
 #include "symbols/symbols.h"
 
 enum { VARIANTS = 700, ADDRESSES = 5 };
@@ -90,7 +92,10 @@ static void piece_copy(struct image *image)
 	memmove(image->bytes + to, image->bytes + from, length);
 }
 
-/* The last 2 KB hold the section headers, the first 1 KB the program headers: worth more than their share. */
+/*
+ * The last 2 KB hold the section headers, the first 1 KB the program headers: worth more than their
+ * share.
+ */
 static void headers_change(struct image *image)
 {
 	size_t at = dice(2) ? dice(1024) : image->size - 1 - dice(2048);

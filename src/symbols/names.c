@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* Demangles a name once and keeps it in a table of strings. */
 #include "symbols/names.h"
 
 #include "base/cleanup.h"

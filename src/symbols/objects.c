@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Two tables: objects from the symbol tables, and the sections that hold data, which answer for
+ * what no object covers.
+ */
 #include "symbols/objects.h"
 
 #include "base/cleanup.h"
@@ -52,7 +56,10 @@ static bool is_loaded(const struct objects *objects, uint64_t address)
 	       symtab_find(&objects->sections, address, &section);
 }
 
-/* A label without type and size is one end of something more often than its beginning: "_edata", "__bss_start". */
+/*
+ * A label without type and size is one end of something more often than its beginning: "_edata",
+ * "__bss_start".
+ */
 void objects_add(struct objects *objects, const GElf_Sym *symbol, enum symtab_rank rank,
 		 uint64_t address, const char *name)
 {

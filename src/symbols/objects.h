@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names for addresses of data: objects of the symbol tables, and sections for what lies outside of them. */
+/*
+ * Names for addresses of data: objects of the symbol tables, and sections for what lies outside of
+ * them.
+ */
 #pragma once
 
 #include <gelf.h>

@@ -2,13 +2,14 @@
 /*
  * From a function's DWARF to the registers of its parameters.
  *
- * The parameters are listed by the function, or by the function that it is an instance of (DW_AT_abstract_origin),
- * whose list is whole even where the instance leaves out what it does not need. They take registers in their order,
- * as passing.c says for each type.
+ * The parameters are listed by the function, or by the function that it is an instance of
+ * (DW_AT_abstract_origin), whose list is whole even where the instance leaves out what it does not
+ * need. They take registers in their order, as calling_convention.c says for each type.
  *
- * Compilers change functions that nobody else calls: parameters vanish or move. GCC gives such a copy another name,
- * which the caller looks at. Clang does not, but says where each parameter is when the function begins
- * (DW_AT_location): in another register than the one that is its by the rules, or nowhere.
+ * Compilers change functions that nobody else calls: parameters vanish or move. GCC gives such a
+ * copy another name, which the caller looks at. Clang does not, but says where each parameter is
+ * when the function begins (DW_AT_location): in another register than the one that is its by the
+ * rules, or nowhere.
  *
  * 1. No answer rather than a wrong one: what is unsure ends the list; a contradiction empties it.
  */
@@ -21,12 +22,13 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/mem.h"
-#include "symbols/passing.h"
+#include "symbols/calling_convention.h"
 
 enum {
 	LISTED_MAX = 256, /* more parameters than that are not looked at */
 	FLOATS_MAX =
-		6, /* with more arguments in vector registers a mixed structure may find none left */
+		/* with more arguments in vector registers a mixed structure may find none left */
+	6,
 	DWARF_XMM0 = 17,
 	DWARF_XMM15 = 32,
 };
@@ -135,7 +137,10 @@ static bool is_private(Dwarf_Die *function)
 	return !producer || strncmp(producer, "GNU ", 4) != 0;
 }
 
-/* The function's own parameter that is an instance of the listed one; without an origin they are the same. */
+/*
+ * The function's own parameter that is an instance of the listed one; without an origin they are
+ * the same.
+ */
 static Dwarf_Die *own_of(struct reading *reading, const Dwarf_Die *listed)
 {
 	array_each(&reading->own.items, own) {
@@ -210,7 +215,9 @@ static enum symbol_encoding base_encoding(Dwarf_Die *type)
 		return SYMBOL_ENCODING_CHAR;
 	case DW_ATE_signed_char:
 	case DW_ATE_unsigned_char:
-		/* "signed char" and "unsigned char" are small numbers more often than characters. */
+		/*
+		 * "signed char" and "unsigned char" are small numbers more often than characters.
+		 */
 		if (name && !strcmp(name, "char"))
 			return SYMBOL_ENCODING_CHAR;
 		return encoding == DW_ATE_signed_char ? SYMBOL_ENCODING_SIGNED
@@ -242,6 +249,31 @@ static enum symbol_encoding encoding_of(Dwarf_Die *type, const struct passing *p
 	}
 }
 
+/* NULL: it has none. Every name is an identifier, so that nothing needs quoting. */
+static const char *enumerators_text(struct reading *reading, Dwarf_Die *type)
+{
+	AUTO(strbuf_deinit) struct strbuf text = {};
+	size_t count = 0;
+	Dwarf_Die bare, die;
+	bool more = dwarf_peel_type(type, &bare) == 0 && dwarf_child(&bare, &die) == 0;
+
+	for (; more && count < SYMBOL_ENUMERATORS_MAX; more = dwarf_siblingof(&die, &die) == 0) {
+		const char *name = dwarf_diename(&die);
+		Dwarf_Attribute attribute;
+		Dwarf_Sword value;
+
+		if (dwarf_tag(&die) != DW_TAG_enumerator || !name || strpbrk(name, "=\n") ||
+		    !dwarf_attr(&die, DW_AT_const_value, &attribute) ||
+		    dwarf_formsdata(&attribute, &value))
+			continue;
+		strbuf_printf(&text, "%s=%lld\n", name, (long long)value);
+		count++;
+	}
+	return count ? strtab_get(&reading->parameters->texts,
+				  strtab_add(&reading->parameters->texts, strbuf_text(&text)))
+		     : NULL;
+}
+
 /* Of a value in two parts the second one is called "name+8". */
 static void part_found(struct reading *reading, Dwarf_Die *listed, Dwarf_Die *type,
 		       const struct passing *passing, unsigned int part)
@@ -249,13 +281,16 @@ static void part_found(struct reading *reading, Dwarf_Die *listed, Dwarf_Die *ty
 	const char *name = dwarf_diename(listed);
 	AUTO(free_ptr) char *text = mem_printf(part ? "%s+8" : "%s", name ? name : "");
 	uint64_t size = passing->reference ? 8 : passing->size - 8 * part;
+	enum symbol_encoding encoding = encoding_of(type, passing);
 
 	reading->found[reading->found_count++] = (struct symbol_parameter){
 		.argument = reading->integers++,
 		.name = strtab_get(&reading->parameters->texts,
 				   strtab_add(&reading->parameters->texts, text)),
 		.type = type_text(reading, type, passing->reference),
-		.encoding = encoding_of(type, passing),
+		.encoding = encoding,
+		.enumerators = encoding == SYMBOL_ENCODING_ENUM ? enumerators_text(reading, type)
+								: NULL,
 		.size = size > 8 ? 8 : (unsigned int)size,
 	};
 }
@@ -284,7 +319,10 @@ static int value_place(struct reading *reading, Dwarf_Die *listed, Dwarf_Die *ty
 	return 0;
 }
 
-/* What only some instances of a constructor get: a flag that is no longer passed, and a table if the instance says. */
+/*
+ * What only some instances of a constructor get: a flag that is no longer passed, and a table if
+ * the instance says.
+ */
 static bool is_passed(struct reading *reading, Dwarf_Die *listed)
 {
 	const char *name = dwarf_diename(listed);
@@ -308,7 +346,7 @@ static int parameter_place(struct reading *reading, Dwarf_Die *listed)
 	if (!dwarf_attr_integrate(listed, DW_AT_type, &attribute) ||
 	    !dwarf_formref_die(&attribute, &type))
 		return -ENODATA;
-	passing_of(&type, reading->cpp, &passing);
+	calling_convention_of(&type, reading->cpp, &passing);
 	return value_place(reading, listed, &type, &passing);
 }
 
@@ -324,7 +362,7 @@ static int result_place(struct reading *reading, Dwarf_Die *function)
 		return 0;
 	if (!dwarf_formref_die(&attribute, &type))
 		return -ENODATA;
-	passing_of(&type, reading->cpp, &passing);
+	calling_convention_of(&type, reading->cpp, &passing);
 	hidden = passing_return(&passing);
 	if (hidden < 0)
 		return -ENODATA;

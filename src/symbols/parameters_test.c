@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Serves: V6, V18.
 /*
- * Parameters. Each is named after the value that the program passes: v1a must be found in the register that we say,
- * r1a must be what that register points to, when gdb stops at the function's first instruction.
+ * Parameters. Each is named after the value that the program passes: v1a must be found in the
+ * register that we say, r1a must be what that register points to, when gdb stops at the function's
+ * first instruction.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -14,7 +16,7 @@
 #include <cmocka.h>
 
 #include "base/strbuf.h"
-#include "symbols/fixture.h"
+#include "support/symbols_fixture.h"
 #include "symbols/symbols.h"
 
 static const char c_source[] =
@@ -211,7 +213,10 @@ static const struct expected cpp_expected[] = {
 	{ "shop::Counter::text[abi:cxx11](int) const", "1:this 2:vc3" },
 };
 
-/* The constructor for a part of another object also gets a table; the compilers call it as they like. */
+/*
+ * The constructor for a part of another object also gets a table; the compilers call it as they
+ * like.
+ */
 static const struct expected gcc_expected[] = {
 	{ "_ZN4shop7DiamondC2Ei", "0:this 1:__vtt_parm 2:vd1" },
 	{ "void shop::pack<int, long>(int, long)", "0: 1:" },
@@ -487,7 +492,10 @@ static void nothing_is_said(const char *path, const char *function)
 	assert_true(err == -ENOENT || count == 0);
 }
 
-/* Compilers change functions of their own: here b is in the first register, and d is not passed at all. */
+/*
+ * Compilers change functions of their own: here b is in the first register, and d is not passed at
+ * all.
+ */
 static void changed_functions_say_nothing(void **state)
 {
 	AUTO(symbols_destroy_auto) struct symbols *symbols = NULL;
@@ -518,7 +526,9 @@ static void changed_functions_say_nothing(void **state)
 	assert_string_equal(found[0].name, "c");
 }
 
-/* Whether a class with a deleted copy constructor is passed by its bytes takes more than DWARF has. */
+/*
+ * Whether a class with a deleted copy constructor is passed by its bytes takes more than DWARF has.
+ */
 static void what_is_unsure_ends_the_list(void **state)
 {
 	AUTO(symbols_destroy_auto) struct symbols *symbols = NULL;

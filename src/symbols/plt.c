@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Names for the linkage table's stubs. A stub jumps through a slot of the global offset table, and a relocation
- * of that slot names the function: so the jump is read (jmp *disp(%rip), whatever comes before it) instead of
- * guessing the layout of each linker's table.
+ * Names for the linkage table's stubs. A stub jumps through a slot of the global offset table, and
+ * a relocation of that slot names the function: so the jump is read (jmp *disp(%rip), whatever
+ * comes before it) instead of guessing the layout of each linker's table.
  */
 #include "symbols/plt.h"
 
@@ -15,7 +15,10 @@
 
 enum { JUMP_SIZE = 6 };
 
-/* A heap string: the relocation's symbol, or for one without (IRELATIVE) what the file has at its target. */
+/*
+ * A heap string: the relocation's symbol, or for one without (IRELATIVE) what the file has at its
+ * target.
+ */
 static char *slot_name(Elf *elf, const GElf_Shdr *header, const GElf_Rela *rela,
 		       const struct symtab *names)
 {

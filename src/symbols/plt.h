@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Names for the stubs through which a program calls functions of libraries (the procedure linkage
+ * table): relocations and code of the stubs in, symbols such as memcpy@plt out.
+ */
 #pragma once
 
 #include <libelf.h>

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/* A sorted array instead of an interval tree: ranges are added once and asked many times. */
 #include "symbols/ranges.h"
 
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Address ranges that may nest or overlap, for stabbing queries: sorted by start, wider first, each with the
- * furthest end up to itself, so that a backward scan from the address knows when nothing older can reach it.
+ * Address ranges that may nest or overlap, for stabbing queries: sorted by start, wider first, each
+ * with the furthest end up to itself, so that a backward scan from the address knows when nothing
+ * older can reach it.
  */
 #pragma once
 
@@ -12,7 +13,8 @@
 
 struct range {
 	uint64_t start, end;
-	uint64_t reach; /* largest end of this and all ranges before it; valid after ranges_sort() */
+	/* largest end of this and all ranges before it; valid after ranges_sort() */
+	uint64_t reach;
 	uint32_t value; /* the owner's */
 };
 

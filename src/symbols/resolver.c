@@ -1,4 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Answers questions about one ELF file, in the worker: an address in; the symbol, the inlined
+ * frames, the line and the parameters out. Names come from the symbol tables of the file and of its
+ * separate debug file; DWARF adds frames and lines; data is looked up among objects and sections.
+ */
 #include "symbols/resolver.h"
 
 #include <elfutils/libdwfl.h>
@@ -31,7 +36,10 @@ struct resolver {
 	struct symbol_frame frames[RESOLVER_FRAMES_MAX];
 };
 
-/* Whether the library could find the debug link where it looks; a link with a directory is rare, and its business. */
+/*
+ * Whether the library could find the debug link where it looks; a link with a directory is rare,
+ * and its business.
+ */
 static bool link_present(const char *file, const char *link)
 {
 	static const char *const formats[] = { "%.*s/%s", "%.*s/.debug/%s",
@@ -52,9 +60,9 @@ static bool link_present(const char *file, const char *link)
 }
 
 /*
- * Without link and build-id the library would take any "program.debug" unchecked. Where neither leads to a file,
- * it would load libdebuginfod with thirty more libraries, which takes longer than all the rest, only to hear
- * that no server is set.
+ * Without link and build-id the library would take any "program.debug" unchecked. Where neither
+ * leads to a file, it would load libdebuginfod with thirty more libraries, which takes longer than
+ * all the rest, only to hear that no server is set.
  */
 static int find_debuginfo(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
 			  const char *file, const char *link, GElf_Word crc, char **ret_path)
@@ -213,7 +221,10 @@ void resolver_destroy(struct resolver *resolver)
 	free(resolver);
 }
 
-/* Linkage names lie in the file or in a table and stay there, so that the address tells one from the other. */
+/*
+ * Linkage names lie in the file or in a table and stay there, so that the address tells one from
+ * the other.
+ */
 static void frame_finish(struct resolver *resolver, struct symbol_frame *frame)
 {
 	uint64_t *readable;
@@ -240,7 +251,9 @@ static int data_resolve(struct resolver *resolver, uint64_t address, struct symb
 	return 0;
 }
 
-/* The name that the source gave to the function when it is an alias of the symbol that was chosen. */
+/*
+ * The name that the source gave to the function when it is an alias of the symbol that was chosen.
+ */
 static const char *outer_linkage(const struct resolver *resolver, const struct symbol_frame *frame,
 				 const struct symtab_hit *hit)
 {
@@ -251,9 +264,9 @@ static const char *outer_linkage(const struct resolver *resolver, const struct s
 }
 
 /*
- * The outermost name comes from the symbol table where a sized symbol covers the address: it tells clones and
- * cold parts from their originals, and is what every other tool prints. DWARF knows static functions of stripped
- * files, and is better than a symbol that merely stands nearest below.
+ * The outermost name comes from the symbol table where a sized symbol covers the address: it tells
+ * clones and cold parts from their originals, and is what every other tool prints. DWARF knows
+ * static functions of stripped files, and is better than a symbol that merely stands nearest below.
  */
 int resolver_resolve(struct resolver *resolver, uint64_t address, struct symbol_answer *ret)
 {
@@ -283,7 +296,10 @@ int resolver_resolve(struct resolver *resolver, uint64_t address, struct symbol_
 	return 0;
 }
 
-/* GCC's names for copies of a function whose parameters it changed, and for parts that are no functions. */
+/*
+ * GCC's names for copies of a function whose parameters it changed, and for parts that are no
+ * functions.
+ */
 static bool name_changed(const char *name)
 {
 	static const char *const clones[] = { ".constprop.", ".isra.", ".part.", ".cold" };
@@ -322,5 +338,42 @@ size_t resolver_lines(struct resolver *resolver, size_t unit, size_t first, size
 	count = debuginfo_lines(resolver->info, unit, first, max, ret, ret_units);
 	for (size_t i = 0; i < count; i++)
 		ret[i].address += resolver->info_bias;
+	return count;
+}
+
+/* Borders and functions that only choose an implementation are none. */
+static bool is_name(const struct symtab_entry *entry)
+{
+	return entry->name && entry->rank < SYMTAB_RESOLVER;
+}
+
+static struct symbol_name name_of(struct resolver *resolver, const struct symtab *table,
+				  const struct symtab_entry *entry)
+{
+	struct symbol_frame frame = { .linkage = table->names.text + entry->name };
+	struct symtab_hit hit;
+	uint64_t size = entry->size;
+
+	if (!size && symtab_find_unsized(table, entry->start, &hit) && hit.start == entry->start)
+		size = hit.size;
+	frame_finish(resolver, &frame);
+	return (struct symbol_name){ frame.name, frame.linkage, entry->start, size };
+}
+
+size_t resolver_names(struct resolver *resolver, enum symbol_names which, size_t first, size_t max,
+		      struct symbol_name *ret)
+{
+	const struct symtab *table = which == SYMBOL_OBJECTS ? &resolver->objects.table
+							     : &resolver->table;
+	size_t count = 0;
+
+	for (size_t i = 0; i < table->entries.count && count < max; i++) {
+		if (!is_name(&table->entries.items[i]))
+			continue;
+		if (first)
+			first--;
+		else
+			ret[count++] = name_of(resolver, table, &table->entries.items[i]);
+	}
 	return count;
 }

@@ -10,7 +10,10 @@ enum { RESOLVER_FRAMES_MAX = 128 };
 
 struct resolver;
 
-/* with_dwarf false: symbol tables only. A file of which nothing can be read gives an empty resolver. */
+/*
+ * with_dwarf false: symbol tables only. A file of which nothing can be read gives an empty
+ * resolver.
+ */
 struct resolver *resolver_create(int fd, const char *path, bool with_dwarf);
 void resolver_destroy(struct resolver *resolver);
 DEFINE_AUTO(struct resolver, resolver_destroy)
@@ -23,3 +26,6 @@ size_t resolver_lines(struct resolver *resolver, size_t unit, size_t first, size
 int resolver_parameters(struct resolver *resolver, uint64_t address,
 			struct symbol_parameter ret[static SYMBOL_PARAMETERS_MAX],
 			size_t *ret_count);
+/* As symbols_names(): from that one on, at most max; returns how many. */
+size_t resolver_names(struct resolver *resolver, enum symbol_names which, size_t first, size_t max,
+		      struct symbol_name *ret);

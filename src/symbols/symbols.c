@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Names and lines of an ELF file. Questions go to a worker process (worker.h), started at the first one. When
- * it dies, the same question goes to a second worker that reads symbol tables only; when that dies too, the
- * rest of the file stays without names. Each step down is said once.
+ * Names and lines of an ELF file. Questions go to a worker process (worker.h), started at the first
+ * one. When it dies, the same question goes to a second worker that reads symbol tables only; when
+ * that dies too, the rest of the file stays without names. Each step down is said once.
+ *
+ *	in	the file of a module, and addresses in it
+ *	out	names, lines, inlined functions, parameters and bytes of code
+ *	owner	whoever opens it: symbolise.c, one file at a time
  */
 #include "symbols/symbols.h"
 
@@ -29,7 +33,7 @@ static const struct worker_limits limits = {
 	.memory = 4ull << 30,
 };
 
-enum { LINES_MAX = 16 << 20 };
+enum { LINES_MAX = 16 << 20, NAMES_MAX = 16 << 20 };
 
 enum trust { TRUST_ALL, TRUST_TABLES, TRUST_NOTHING };
 
@@ -42,7 +46,8 @@ struct symbols {
 	struct strtab strings; /* every string ever answered */
 	ARRAY(const char *) numbered; /* the worker's numbers to strings */
 	ARRAY(struct symbol_frame) frames; /* of the last answers */
-	uint64_t unnamed_start, unnamed_size; /* the function without a name found last */
+	struct fde_table functions; /* for those without a name */
+	uint64_t unnamed_start, unnamed_size; /* the one found last */
 };
 
 int symbols_open(int fd, const char *path, struct symbols **ret)
@@ -66,6 +71,7 @@ void symbols_destroy(struct symbols *symbols)
 	if (!symbols)
 		return;
 	worker_stop(&symbols->worker);
+	fde_table_deinit(&symbols->functions);
 	elf_image_deinit(&symbols->image);
 	strtab_deinit(&symbols->strings);
 	array_deinit(&symbols->numbered);
@@ -129,12 +135,13 @@ static int symbols_ask(struct symbols *symbols, enum worker_question question,
 	return -ENOENT;
 }
 
-/* As fde_find(), which reads the file: addresses in ascending order do that once per function. */
+/* As fde_find(), which reads the FDE: addresses in ascending order do that once per function. */
 static int unnamed_find(struct symbols *symbols, uint64_t address)
 {
 	if (address - symbols->unnamed_start < symbols->unnamed_size)
 		return 0;
-	return fde_find(&symbols->image, address, &symbols->unnamed_start, &symbols->unnamed_size);
+	return fde_find(&symbols->functions, &symbols->image, address, &symbols->unnamed_start,
+			&symbols->unnamed_size);
 }
 
 /* A function that no table names still has bounds, so that its samples stay together. */
@@ -225,6 +232,7 @@ int symbols_parameters(struct symbols *symbols, uint64_t address,
 		ret[i] = (struct symbol_parameter){
 			.name = symbols->numbered.items[rows[i].texts[0]],
 			.type = symbols->numbered.items[rows[i].texts[1]],
+			.enumerators = symbols->numbered.items[rows[i].texts[2]],
 			.argument = rows[i].numbers[0],
 			.encoding = rows[i].numbers[1],
 			.size = rows[i].numbers[2],
@@ -270,6 +278,64 @@ void symbols_lines(struct symbols *symbols, struct symbol_line **ret, size_t *re
 		}
 	*ret = lines.items;
 	*ret_count = lines.count;
+}
+
+/* Up to WORKER_NAMES_MAX names. Returns how many. */
+static size_t names_ask(struct symbols *symbols, enum symbol_names which, uint64_t first,
+			struct symbol_name *ret)
+{
+	AUTO(free_ptr) struct worker_reply *reply = NULL;
+	const struct worker_answer *answer;
+	const struct worker_row *row;
+
+	if (symbols_ask(symbols, WORKER_NAMES, (uint64_t[]){ which, first }, 2, &reply))
+		return 0;
+	answer = worker_reply_answers(reply);
+	row = worker_reply_rows(reply) + answer->first;
+	for (uint32_t i = 0; i < answer->count; i++, row++)
+		ret[i] = (struct symbol_name){
+			.name = symbols->numbered.items[row->texts[0]],
+			.linkage = symbols->numbered.items[row->texts[1]],
+			.address = (uint64_t)row->numbers[2] << 32 | row->numbers[1],
+			.size = row->numbers[0],
+		};
+	return answer->count;
+}
+
+void symbols_names(struct symbols *symbols, enum symbol_names which, struct symbol_name **ret,
+		   size_t *ret_count)
+{
+	ARRAY(struct symbol_name) names = {};
+	size_t count = WORKER_NAMES_MAX;
+
+	while (count == WORKER_NAMES_MAX && names.count < NAMES_MAX) {
+		array_reserve(&names, names.count + WORKER_NAMES_MAX);
+		count = names_ask(symbols, which, names.count, names.items + names.count);
+		names.count += count;
+	}
+	*ret = names.items;
+	*ret_count = names.count;
+}
+
+struct extents {
+	ARRAY(struct symbol_extent) items;
+};
+
+static bool extent_add(void *ctx, uint64_t start, uint64_t size)
+{
+	struct extents *extents = ctx;
+
+	*array_push(&extents->items) = (struct symbol_extent){ start, size };
+	return extents->items.count < NAMES_MAX;
+}
+
+void symbols_extents(struct symbols *symbols, struct symbol_extent **ret, size_t *ret_count)
+{
+	struct extents extents = {};
+
+	fde_each(&symbols->functions, &symbols->image, extent_add, &extents);
+	*ret = extents.items.items;
+	*ret_count = extents.items.count;
 }
 
 const char *symbol_encoding_text(enum symbol_encoding encoding)

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
+// Serves: S1.
 /* ELF files: names, lines and inlines against addr2line, nm, objdump and readelf. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -21,7 +24,8 @@
 #include "base/array.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
-#include "symbols/fixture.h"
+#include "support/symbols_fixture.h"
+#include "symbols/fde.h"
 #include "symbols/symbols.h"
 #include "symbols/worker.h"
 
@@ -87,14 +91,14 @@ static const char cpp_source[] =
 	"}\n"
 	"int main(int argc, char **argv)\n"
 	"{\n"
-	"	shop::Shelf<shop::Order> shelf;\n"
+	"	shop::Shelf<shop::Order> cache;\n"
 	"	std::map<std::string, int> prices;\n"
 	"	for (int i = 0; i < argc; i++) {\n"
-	"		shelf.add({argv[i], i});\n"
+	"		cache.add({argv[i], i});\n"
 	"		prices[argv[i]] = i;\n"
 	"	}\n"
-	"	std::sort(shelf.items.begin(), shelf.items.end());\n"
-	"	return shelf.best().price + shop::total(prices);\n"
+	"	std::sort(cache.items.begin(), cache.items.end());\n"
+	"	return cache.best().price + shop::total(prices);\n"
 	"}\n";
 
 static struct symbols *symbols_of(const char *path)
@@ -253,7 +257,10 @@ static void split_dwarf_agrees_with_addr2line(void **state)
 
 static void cpp_inlines_agree_with_addr2line(void **state)
 {
-	/* DWARF 4, because binutils 2.40 takes the wrong file of DWARF 5 at the start of a sequence. */
+	/*
+	 * DWARF 4, because binutils 2.40 takes the wrong file of DWARF 5 at the start of a
+	 * sequence.
+	 */
 	fixture_write("prog.cc", cpp_source);
 	fixture_run("g++ -g -O2 -gdwarf-4 -o prog $PWD/prog.cc");
 	agrees_with_addr2line("prog", "prog", " (main|_ZN)", 1000);
@@ -276,7 +283,9 @@ static bool frame_is(const struct symbol_frame *frame, const char *name, uint32_
 	       strstr(frame->file, "/prog.c") && frame->file[0] == '/';
 }
 
-/* Without an oracle: some address of hidden() is in innermost(), in middle() line 13, in hidden(). */
+/*
+ * Without an oracle: some address of hidden() is in innermost(), in middle() line 13, in hidden().
+ */
 static void frames_are_innermost_first(void **state)
 {
 	AUTO(symbols_destroy_auto) struct symbols *symbols = NULL;
@@ -315,13 +324,51 @@ static void resolves(const char *path, uint64_t address, const char *name, uint3
 
 	char unnamed[32];
 
-	if (!name) { /* stripped: only the unwind information still knows where the function begins */
+	/* stripped: only the unwind information still knows where the function begins */
+	if (!name) {
 		snprintf(unnamed, sizeof(unnamed), "sub_%llx", (unsigned long long)address);
 		name = unnamed;
 	}
 	assert_int_equal(err, 0);
 	assert_string_equal(answer.frames[answer.frame_count - 1].name, name);
 	assert_int_equal(answer.frames[answer.frame_count - 1].line != 0, has_line);
+}
+
+/* Reads that this process has made; 0: the kernel does not say. */
+static uint64_t reads_so_far(void)
+{
+	AUTO(close_file) FILE *file = fopen("/proc/self/io", "re");
+	char line[128];
+	uint64_t count = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "syscr: %" SCNu64, &count) == 1)
+			break;
+	return count;
+}
+
+/* The table of functions is read once, not an entry at a time: see fde.h. */
+static void functions_are_found_with_few_reads(void **state)
+{
+	enum { LOOKUPS = 2000, SPARE = 100 };
+	AUTO(fde_table_deinit) struct fde_table table = {};
+	AUTO(elf_image_deinit) struct elf_image image = {};
+	AUTO(close_fd) int fd = -1;
+	uint64_t hidden, begin, size, before;
+
+	fixture_write("prog.c", c_source);
+	fixture_run("gcc -g -O2 -o prog prog.c");
+	hidden = address_of("prog", "hidden");
+	fd = fixture_open("prog");
+	assert_int_equal(elf_image_init(&image, fd, "prog"), 0);
+	before = reads_so_far();
+	for (size_t i = 0; i < LOOKUPS; i++) {
+		assert_int_equal(fde_find(&table, &image, hidden + i % 2, &begin, &size), 0);
+		assert_int_equal(begin, hidden);
+	}
+	assert_true(table.count > 4);
+	assert_int_equal(fde_find(&table, &image, 1, &begin, &size), -ENOENT);
+	assert_true(reads_so_far() - before <= LOOKUPS + SPARE);
 }
 
 static void debug_link_is_followed(void **state)
@@ -702,7 +749,9 @@ static pid_t only_child(void)
 	return pid;
 }
 
-/* A reader that dies takes the lines with it, a second one the names; the asking process goes on. */
+/*
+ * A reader that dies takes the lines with it, a second one the names; the asking process goes on.
+ */
 static void death_of_the_reader_costs_names_only(void **state)
 {
 	AUTO(symbols_destroy_auto) struct symbols *symbols = NULL;
@@ -775,6 +824,7 @@ int main(void)
 		cmocka_unit_test(cpp_inlines_agree_with_addr2line),
 		cmocka_unit_test(clang_agrees_with_addr2line),
 		cmocka_unit_test(frames_are_innermost_first),
+		cmocka_unit_test(functions_are_found_with_few_reads),
 		cmocka_unit_test(debug_link_is_followed),
 		cmocka_unit_test(a_shared_debug_file_is_followed),
 		cmocka_unit_test(build_id_finds_the_debug_file),

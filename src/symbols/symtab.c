@@ -2,13 +2,15 @@
 /*
  * A symbol table with one name per start address.
  *
- * Object files give many names to one address (aliases, versions, weak defaults), sizes that are missing
- * (hand-written assembly) and ranges that nest. symtab_finish() sorts the names of each address best first
- * and keeps the first: a size is better than none, then the rank, fewer leading underscores, the longer
- * name, the alphabet. perf decides in the same order, so both print the same names.
+ * Object files give many names to one address (aliases, versions, weak defaults), sizes that are
+ * missing (hand-written assembly) and ranges that nest. symtab_finish() sorts the names of each
+ * address best first and keeps the first: a size is better than none, then the rank, fewer leading
+ * underscores, the longer name, the alphabet. perf decides in the same order, so both print the
+ * same names.
  *
  * 1. After symtab_finish() each start address is in at most one of the two range lists.
- * 2. An unsized range ends where the next symbol or border begins, and begins outside all sized ranges.
+ * 2. An unsized range ends where the next symbol or border begins, and begins outside all sized
+ *    ranges.
  * 3. names begins with a NUL, so that offset 0 is no name.
  */
 #include "symbols/symtab.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A symbol table: names for address ranges, one name per start address. Filled, finished, then asked. */
+/*
+ * A symbol table: names for address ranges, one name per start address. Filled, finished, then
+ * asked.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -9,7 +12,9 @@
 #include "base/strbuf.h"
 #include "symbols/ranges.h"
 
-/* Among names for one address the lowest value wins; see symtab.c for what decides between equals. */
+/*
+ * Among names for one address the lowest value wins; see symtab.c for what decides between equals.
+ */
 enum symtab_rank {
 	SYMTAB_GLOBAL,
 	SYMTAB_LOCAL,

@@ -2,14 +2,16 @@
 /*
  * Types in words.
  *
- * C writes a type around the thing that has it: what stands nearest to the name was said last. So the text of a type is
- * made from outside in: each pointer, array or function adds itself to the text of the declarator so far and hands it
- * to the type it points to, holds or returns; the type at the end puts its name before it all.
+ * C writes a type around the thing that has it: what stands nearest to the name was said last. So
+ * the text of a type is made from outside in: each pointer, array or function adds itself to the
+ * text of the declarator so far and hands it to the type it points to, holds or returns; the type
+ * at the end puts its name before it all.
  *
- * A DIE does not know what it lies in, so the namespaces and classes around all types of a unit are noted at the first
- * question about one of them.
+ * A DIE does not know what it lies in, so the namespaces and classes around all types of a unit are
+ * noted at the first question about one of them.
  *
- * 1. Work is bounded by WORDS_MAX types per text, because types can refer to each other in circles and trees.
+ * 1. Work is bounded by WORDS_MAX types per text, because types can refer to each other in circles
+ *    and trees.
  */
 #include "symbols/typename.h"
 

@@ -16,5 +16,7 @@ struct typenames {
 };
 
 void typenames_deinit(struct typenames *names);
-/* Appends the type in the spelling of gdb. type NULL: void. cpp: with namespaces, without "struct". */
+/*
+ * Appends the type in the spelling of gdb. type NULL: void. cpp: with namespaces, without "struct".
+ */
 void typename_print(struct typenames *names, Dwarf_Die *type, bool cpp, struct strbuf *ret);

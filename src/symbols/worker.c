@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * One process per file. Forking costs a millisecond and asking some thirty microseconds, for one address or for
- * some hundreds; checking DWARF well enough to trust the library with it would be writing the library again.
+ * One process per file. Forking costs a millisecond and asking some thirty microseconds, for one
+ * address or for some hundreds; checking DWARF well enough to trust the library with it would be
+ * writing the library again.
  *
- * 1. The worker holds no descriptor but the file, the socket and what libdw opens: nothing of the collector's
- *    is kept open or written to by it, and its buffered output is never flushed (_exit).
- * 2. Each load and each request has its own allowance of CPU and of time; the kernel ends a worker that goes
- *    over it (SIGPROF, SIGALRM), and then the socket reads as closed. The parent needs no clock.
+ * 1. The worker holds no descriptor but the file, the socket and what libdw opens: nothing of the
+ *    recorder's is kept open or written to by it, and its buffered output is never flushed
+ *    (_exit).
+ * 2. Each load and each request has its own allowance of CPU and of time; the kernel ends a worker
+ *    that goes over it (SIGPROF, SIGALRM), and then the socket reads as closed. The parent needs no
+ *    clock.
  * 3. The parent believes nothing in a reply that it has not checked: the worker may be corrupted.
  */
 #include "symbols/worker.h"
@@ -61,7 +64,7 @@ static bool socket_write(int fd, const void *data, size_t size)
 	return true;
 }
 
-/* The collector's handlers must not run here, and an interrupt is the collector's to handle. */
+/* The recorder's handlers must not run here, and an interrupt is the recorder's to handle. */
 static void signals_reset(void)
 {
 	static const int ignored[] = { SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE };
@@ -180,7 +183,8 @@ static void parameters_say(struct speaker *speaker, struct resolver *resolver, u
 	for (size_t i = 0; i < count; i++)
 		*array_push(&speaker->rows) = (struct worker_row){
 			.texts = { string_number(speaker, found[i].name),
-				   string_number(speaker, found[i].type) },
+				   string_number(speaker, found[i].type),
+				   string_number(speaker, found[i].enumerators) },
 			.numbers = { found[i].argument, found[i].encoding, found[i].size },
 		};
 }
@@ -202,12 +206,38 @@ static void lines_say(struct speaker *speaker, struct resolver *resolver, uint64
 		};
 }
 
+static void names_say(struct speaker *speaker, struct resolver *resolver, uint64_t which,
+		      uint64_t first)
+{
+	struct symbol_name names[WORKER_NAMES_MAX];
+	size_t count = resolver_names(resolver,
+				      which == SYMBOL_OBJECTS ? SYMBOL_OBJECTS : SYMBOL_FUNCTIONS,
+				      first, WORKER_NAMES_MAX, names);
+
+	*array_push(&speaker->answers) = (struct worker_answer){ .count = (uint32_t)count };
+	*array_push(&speaker->answers) = (struct worker_answer){};
+	for (size_t i = 0; i < count; i++)
+		*array_push(&speaker->rows) = (struct worker_row){
+			.texts = { string_number(speaker, names[i].name),
+				   string_number(speaker, names[i].linkage) },
+			.numbers = { names[i].size < UINT32_MAX ? (uint32_t)names[i].size
+								: UINT32_MAX,
+				     (uint32_t)names[i].address,
+				     (uint32_t)(names[i].address >> 32) },
+		};
+}
+
 static void request_answer(struct speaker *speaker, struct resolver *resolver,
 			   const struct worker_request *request, const uint64_t *addresses)
 {
 	if (request->question == WORKER_LINES) {
 		if (request->count == 2)
 			lines_say(speaker, resolver, addresses[0], addresses[1]);
+		return;
+	}
+	if (request->question == WORKER_NAMES) {
+		if (request->count == 2)
+			names_say(speaker, resolver, addresses[0], addresses[1]);
 		return;
 	}
 	for (uint32_t i = 0; i < request->count; i++)
@@ -267,7 +297,7 @@ static void worker_serve(const char *path, bool with_dwarf, const struct worker_
 	}
 }
 
-/* Before every handler that the collector registered: those are for its own end. */
+/* Before every handler that the recorder registered: those are for its own end. */
 static void exit_at_once(void)
 {
 	_exit(1);
@@ -339,7 +369,8 @@ static bool answers_sound(const struct worker_reply *reply, enum worker_question
 	const struct worker_answer *answers = worker_reply_answers(reply);
 	static const uint32_t mosts[] = { [WORKER_FRAMES] = RESOLVER_FRAMES_MAX,
 					  [WORKER_PARAMETERS] = SYMBOL_PARAMETERS_MAX,
-					  [WORKER_LINES] = WORKER_LINES_MAX };
+					  [WORKER_LINES] = WORKER_LINES_MAX,
+					  [WORKER_NAMES] = WORKER_NAMES_MAX };
 	uint32_t least = question == WORKER_FRAMES, most = mosts[question];
 
 	for (uint32_t i = 0; i < reply->answer_count; i++)

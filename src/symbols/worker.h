@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process that reads one ELF file with libdw and answers for addresses, so that a file which crashes the
- * library, makes it loop or eat memory costs names and nothing else.
+ * A process that reads one ELF file with libdw and answers for addresses, so that a file which
+ * crashes the library, makes it loop or eat memory costs names and nothing else.
  */
 #pragma once
 
@@ -20,13 +20,19 @@ enum worker_question {
 	WORKER_FRAMES, /* rows: texts name, linkage, file; numbers line */
 	WORKER_PARAMETERS, /* rows: texts name, type; numbers argument, encoding, size */
 	/*
-	 * In place of addresses: unit, first row. Rows: texts file; numbers line, low and high half of the address. The
-	 * first answer has the rows, the second as its size the number of units.
+	 * In place of addresses: unit, first row. Rows: texts file; numbers line, low and high half
+	 * of the address. The first answer has the rows, the second as its size the number of
+	 * units.
 	 */
 	WORKER_LINES,
+	/*
+	 * In place of addresses: enum symbol_names, first row. Rows: texts name, linkage; numbers
+	 * size, low and high half of the address. The first answer has the rows, the second none.
+	 */
+	WORKER_NAMES,
 };
 
-enum { WORKER_LINES_MAX = 256 }; /* rows of an answer */
+enum { WORKER_LINES_MAX = 256, WORKER_NAMES_MAX = 256 }; /* rows of an answer */
 
 /* A request: this, then count addresses. */
 struct worker_request {
@@ -35,9 +41,9 @@ struct worker_request {
 };
 
 /*
- * A reply: this, then the answers in the order of the addresses, the rows, and text_size bytes of NUL-terminated
- * strings. Strings are numbered on from those of earlier replies, so that each is sent once; number 0 is "",
- * meaning none.
+ * A reply: this, then the answers in the order of the addresses, the rows, and text_size bytes of
+ * NUL-terminated strings. Strings are numbered on from those of earlier replies, so that each is
+ * sent once; number 0 is "", meaning none.
  */
 struct worker_reply {
 	uint32_t answer_count, row_count, string_count, text_size;
@@ -68,13 +74,16 @@ struct worker_limits {
 int worker_start(struct worker *worker, int fd, const char *path, bool with_dwarf,
 		 const struct worker_limits *limits);
 /*
- * Asks for at most SYMBOLS_BATCH_MAX addresses. *ret is a heap block, every number in it checked. -EPIPE: the worker
- * died or answered nonsense; worker_stop() then tells how it ended.
+ * Asks for at most SYMBOLS_BATCH_MAX addresses. *ret is a heap block, every number in it checked.
+ * -EPIPE: the worker died or answered nonsense; worker_stop() then tells how it ended.
  */
 int worker_ask(struct worker *worker, enum worker_question question, const uint64_t *addresses,
 	       size_t count, struct worker_reply **ret);
 const struct worker_answer *worker_reply_answers(const struct worker_reply *reply);
 const struct worker_row *worker_reply_rows(const struct worker_reply *reply);
 const char *worker_reply_text(const struct worker_reply *reply);
-/* Ends the worker and waits for it. Returns the signal that ended it: SIGKILL when it was well until now. */
+/*
+ * Ends the worker and waits for it. Returns the signal that ended it: SIGKILL when it was well
+ * until now.
+ */
 int worker_stop(struct worker *worker);

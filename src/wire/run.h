@@ -2,16 +2,21 @@
 /*
  * Runs: what the kernel's interpreter and the host tell each other. docs/design/values.md.
  *
- * The kernel executes the instructions that follow a sample and keeps only what the host could not compute again: the
- * registers at the start, the blocks that were entered and what loads read. The host executes the run once more from
- * that, and takes from it whatever the user wants to know.
+ *	in	written by run.bpf.h
+ *	out	read and checked by sampler.c, executed again by replay.c
+ *	owner	a record belongs to the ring until it has been read, then to the backlog of the sink
+ *
+ * The kernel executes the instructions that follow a sample and keeps only what the host could not
+ * compute again: the registers at the start, the blocks that were entered and what loads read. The
+ * host executes the run once more from that, and takes from it whatever the user wants to know.
  *
  * The log of a run is a sequence of words in the order of events:
  *	system values	RUN_SYSTEM_COUNT words, if RUN_SYSTEM is set
  *	block entered	run-time pc; serial number of the translation, and how far into it << 32
  *	load		what memory held before the run's own stores; cut to the size of the load
  *	store		what memory held before, if RUN_OVERWRITTEN is set
- * After the log, a bit for each of its words says that the word's memory could not be read (run_is_missing()).
+ * After the log, a bit for each of its words says that the word's memory could not be read
+ * (run_is_missing()).
  */
 #pragma once
 
@@ -78,7 +83,8 @@ struct run_record {
 	wire_u64 fs_base;
 	wire_u64 gs_base;
 	wire_u64 callers
-		[RUN_CALLERS]; /* return addresses of the interrupted function and those around it; 0: not known */
+		/* return addresses of the interrupted function and those around it; 0: not known */
+		[RUN_CALLERS];
 	wire_u64 state_hash; /* run_state_hash() at the end */
 	wire_u32 owner; /* effective user */
 	wire_u16 flags; /* enum run_flag */
@@ -108,7 +114,10 @@ static inline __attribute__((always_inline)) wire_u32 run_is_missing(const struc
 	return run->log[run->log_count + at / 64] >> (at & 63) & 1;
 }
 
-/* A block is known by its module and its address there: translations serve every process that maps the module. */
+/*
+ * A block is known by its module and its address there: translations serve every process that maps
+ * the module.
+ */
 struct block_key {
 	wire_u64 address; /* run-time pc - bias of the mapping */
 	wire_u32 module; /* RUN_MODULE_... */
@@ -116,8 +125,9 @@ struct block_key {
 };
 
 /*
- * A slot of the table of translations: a translation, from one of its instructions on. An interrupt may come at any of
- * them. The host writes while the kernel reads: a serial that is the same before and after reading vouches for the rest.
+ * A slot of the table of translations: a translation, from one of its instructions on. An interrupt
+ * may come at any of them. The host writes while the kernel reads: a serial that is the same before
+ * and after reading vouches for the rest.
  */
 struct run_block {
 	wire_u64 address; /* of the instruction; as in block_key */
@@ -141,7 +151,10 @@ static inline __attribute__((always_inline)) wire_u64 run_block_hash(wire_u64 ad
 {
 	wire_u64 hash = (address >> 8 ^ (wire_u64)module << 40) * 0x9e3779b97f4a7c15ull;
 
-	/* The instructions of 256 bytes of code have their slots in one page: the kernel's are of 4 KiB there. */
+	/*
+	 * The instructions of 256 bytes of code have their slots in one page: the kernel's are of 4
+	 * KiB there.
+	 */
 	return ((hash ^ hash >> 32) & ~127ull) + (address >> 1 & 127);
 }
 
@@ -175,10 +188,12 @@ struct run_text {
  */
 #define RUN_LOSSES(X)                                                                              \
 	X(UNPUBLISHED, "unpublished", "process was too new: its mappings were not known yet")      \
-	X(RING_FULL, "ring_full", "ring to the collector was full (raise --ring)")                 \
+	X(RING_FULL, "ring_full", "ring to the recorder was full (raise --ring)")                  \
 	X(DEVICE, "device", "process has device memory mapped")                                    \
+	X(IN_KERNEL, "in_kernel", "event came in a system call, whose result is not known")        \
 	X(BAD_RECORD, "bad_record", "record made no sense and was skipped")                        \
-	X(DISAGREED, "disagreed", "kernel and collector computed different values")                \
+	X(WITHHELD, "withheld", "of another user or of the kernel, which /etc/assay.conf forbids") \
+	X(DISAGREED, "disagreed", "kernel and recorder computed different values")                 \
 	X(UNREAD, "unread", "seen by the kernel, but neither read nor counted as lost")
 
 enum run_loss {
@@ -186,6 +201,22 @@ enum run_loss {
 	RUN_LOSSES(X)
 #undef X
 		RUN_LOSS_COUNT
+};
+
+/*
+ * Memory that a run loaded from without learning what was there. The value is unknown, and so is
+ * everything that follows from it. Columns: name, JSON name, what a person reads.
+ */
+#define RUN_UNREADS(X)                                                                             \
+	X(ABSENT, "absent", "loads of the program's memory that was not present")                  \
+	X(ABSENT_IN_KERNEL, "absent_in_kernel", "the kernel's loads of memory of the program")     \
+	X(NOT_RAM, "not_ram", "the kernel's loads where a device may be")
+
+enum run_unread {
+#define X(name, json, text) RUN_UNREAD_##name,
+	RUN_UNREADS(X)
+#undef X
+		RUN_UNREAD_COUNT
 };
 
 /* One per CPU. */
@@ -233,10 +264,10 @@ static inline __attribute__((always_inline)) wire_u64 run_code_hash(const wire_u
 /* What kernel and host compare: the known registers, which are known, and where the run stands. */
 static inline __attribute__((always_inline)) wire_u64 run_state_hash(const struct uop_state *state)
 {
-	wire_u64 hash = state->pc ^ (state->unknown & 0xffff);
+	wire_u64 hash = state->pc;
 
 	for (int i = 0; i < 16; i++) {
-		wire_u64 value = state->unknown >> i & 1 ? 0 : state->regs[i];
+		wire_u64 value = state->unknown[i] ? 0x9e3779b97f4a7c15ull : state->regs[i];
 
 		hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
 		hash ^= hash >> 29;

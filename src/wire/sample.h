@@ -2,10 +2,14 @@
 /*
  * What the BPF sampler hands to the host. docs/design/sampling.md has the whole way of a sample.
  *
- * A sample's stack is hashed in the kernel. The first time a hash is seen, the stack itself goes through
- * the ring (RECORD_STACK); after that only a counter in the counts map grows. A stack that cannot be
- * walked in the kernel yet, because the host has not published the process's tables, goes through the
- * ring as registers and raw stack bytes (RECORD_DUMP), one sample each.
+ *	in	written by sampler.bpf.c
+ *	out	read and checked by sampler.c
+ *	owner	a record belongs to the ring until it has been read
+ *
+ * A sample's stack is hashed in the kernel. The first time a hash is seen, the stack itself goes
+ * through the ring (RECORD_STACK); after that only a counter in the counts map grows. A stack that
+ * cannot be walked in the kernel yet, because the host has not published the process's tables, goes
+ * through the ring as registers and raw stack bytes (RECORD_DUMP), one sample each.
  */
 #pragma once
 
@@ -27,7 +31,10 @@ enum sample_record_kind {
 	RECORD_WANTED = 5,
 };
 
-/* Which program a sample belongs to: tells an exec apart. A pid is not reused between two rounds of the collector. */
+/*
+ * Which program a sample belongs to: tells an exec apart. A pid is not reused between two rounds of
+ * the recorder.
+ */
 struct sample_image {
 	wire_u64 exec_id; /* grows with each exec; inherited by fork */
 	wire_u32 tgid;
@@ -101,11 +108,12 @@ _Static_assert(sizeof(struct sample_key) == 32, "wire");
  * Columns: name, JSON name, what a person reads.
  */
 #define LOSS_REASONS(X)                                                                            \
-	X(RING_FULL, "ring_full", "ring to the collector was full (raise --ring)")                 \
+	X(RING_FULL, "ring_full", "ring to the recorder was full (raise --ring)")                  \
 	X(COUNTS_FULL, "counts_full", "table of counts was full (raise --max-stacks)")             \
 	X(KERNEL_LOST, "kernel_lost", "dropped by the kernel's perf ring")                         \
 	X(THROTTLED, "throttled", "suppressed by the kernel's rate limit")                         \
 	X(BAD_RECORD, "bad_record", "record made no sense and was skipped")                        \
+	X(NO_PROCESS, "no_process", "of a task whose process was already gone")                    \
 	X(NO_STACK, "no_stack", "count whose stack never arrived")                                 \
 	X(UNREAD, "unread", "seen by the kernel, but neither read nor counted as lost")
 
@@ -122,4 +130,7 @@ struct sample_tally {
 	wire_u64 counted; /* kept as a count */
 	wire_u64 dumped; /* kept as a dump */
 	wire_u64 lost[LOSS_COUNT];
+	/* Not samples: counted apart. */
+	wire_u64 identities_lost; /* for want of room in the ring */
+	wire_u64 children_lost; /* of targets: no room in the set of targets, never sampled */
 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Micro-operations: what the host lifts a basic block of x86-64 to, and what every executor runs
- * (wire/uop_exec.h). docs/design/microops.md is the manual of this little machine.
+ * (isa/uop_exec.h). docs/design/microops.md is the manual of this little machine.
  *
- * One micro-operation reads up to three registers and writes one. Operand a is a register. Operand b is
- * a register, or imm where UOP_IMM is set. An absent operand (UOP_NONE) is 0.
+ * One micro-operation reads up to three registers and writes one. Operand a is a register. Operand
+ * b is a register, or imm where UOP_IMM is set. An absent operand (UOP_NONE) is 0.
  */
 #pragma once
 
@@ -13,8 +13,10 @@
 typedef long long wire_s64;
 
 /*
- * Registers: x86's sixteen in its own numbering, temporaries of one instruction, what is added to an address in the
- * module to get the one at run time, segment bases, vector registers in halves of 8 bytes.
+ * Registers: x86's sixteen in its own numbering, temporaries of one instruction, what is added to
+ * an address in the module to get the one at run time, segment bases, vector registers in words of
+ * 8 bytes, mask registers. The words of a vector register lie UOP_VECTOR_STEP apart. Those from 16
+ * on have eight, which string functions use; the others have four, the rest is not modelled.
  */
 enum uop_register {
 	UOP_RAX,
@@ -32,14 +34,27 @@ enum uop_register {
 	UOP_BIAS, /* always known */
 	UOP_FS_BASE,
 	UOP_GS_BASE,
-	UOP_XMM0,
-	UOP_XMM0_HIGH = 48,
-	UOP_REGISTERS = 64, /* a power of two: numbers are masked */
+	UOP_XMM0, /* lowest words of vector registers 0 to 15 */
+	UOP_XMM0_HIGH = 48, /* the words after them */
+	UOP_YMM0_UPPER = 64, /* and the other two */
+	UOP_XMM16 = 96, /* lowest words of vector registers 16 to 31 */
+	UOP_XMM16_HIGH = 112,
+	UOP_K0 = 224,
+	UOP_VECTORS_END = 232,
+	UOP_REGISTERS = 256, /* every number is one */
 	UOP_NONE = 0xff,
 };
 
-/* Bits of the vector registers in struct uop_state's unknown. The kernel cannot tell us their values. */
-#define UOP_XMM_ALL (~0ull << UOP_XMM0)
+enum {
+	UOP_UNKNOWN = 0xff, /* of all bytes of a register */
+	UOP_VECTOR_STEP = 16,
+	UOP_VECTOR_WORDS = 8, /* of the longest */
+	UOP_VECTOR_BYTES = 32, /* that are modelled of registers below 16 */
+	UOP_VECTOR_BYTES_LONG = 64, /* of the others */
+	/* From the first vector to the last mask: the kernel cannot tell us their values. */
+	UOP_VECTORS = UOP_XMM0,
+	UOP_VECTORS_COUNT = UOP_VECTORS_END - UOP_VECTORS,
+};
 
 /* What an operation reads and does beside its operands; a column of UOPS. */
 enum uop_trait {
@@ -71,6 +86,8 @@ enum uop_trait {
 	X(POISON, "poison", UOP_M)                                                                 \
 	X(FORGET, "forget", UOP_W)                                                                 \
 	X(FORGET_FLAGS, "forget_flags", UOP_F)                                                     \
+	X(CLEAR, "clear", 0)                                                                       \
+	X(CLEAR_UPPER, "clear_upper", 0)                                                           \
 	X(ADD, "add", UOP_AB | UOP_W)                                                              \
 	X(ADC, "adc", UOP_AB | UOP_W | UOP_F)                                                      \
 	X(SUB, "sub", UOP_AB | UOP_W)                                                              \
@@ -119,10 +136,15 @@ enum uop_trait {
 	X(PICK, "pick", UOP_AB | UOP_W)                                                            \
 	X(ZIP, "zip", UOP_AB | UOP_W)                                                              \
 	X(SIGNS, "signs", UOP_AB | UOP_W)                                                          \
+	X(SIGNS_JOIN, "signs_join", UOP_AB | UOP_D | UOP_W)                                        \
+	X(KEEP, "keep", UOP_AB | UOP_W)                                                            \
+	X(TERNARY, "ternary", UOP_AB | UOP_D | UOP_W)                                              \
 	X(LANES_EQ, "lanes_eq", UOP_AB | UOP_W)                                                    \
 	X(LANES_ADD, "lanes_add", UOP_AB | UOP_W)                                                  \
 	X(LANES_SUB, "lanes_sub", UOP_AB | UOP_W)                                                  \
+	X(LANES_LESS, "lanes_less", UOP_AB | UOP_W)                                                \
 	X(LANES_MIN, "lanes_min", UOP_AB | UOP_W)                                                  \
+	X(LANES_MAX, "lanes_max", UOP_AB | UOP_W)                                                  \
 	X(FCMP, "fcmp", UOP_AB)                                                                    \
 	X(SETCC, "setcc", UOP_W | UOP_F)                                                           \
 	X(SELECT, "select", UOP_READS_B | UOP_D | UOP_W | UOP_F)                                   \
@@ -157,7 +179,8 @@ enum uop_flag {
 
 struct uop {
 	wire_u8 op; /* enum uop_op */
-	wire_u8 size; /* bytes operated on: 1, 2, 4, 8; vector accesses up to 64; FORGET 16: both halves */
+	/* bytes operated on: 1, 2, 4, 8; vector accesses up to 64; FORGET, CLEAR: of a vector */
+	wire_u8 size;
 	wire_u8 dst;
 	wire_u8 a;
 	wire_u8 b;
@@ -204,6 +227,9 @@ enum uop_end {
 /* imm of PICK: which of the eight words of a and b each word of the result is. */
 #define UOP_PICK_IMM(w0, w1, w2, w3) ((w0) | (w1) << 3 | (w2) << 6 | (w3) << 9)
 
+/* imm of KEEP: size of a lane, which bit of b is the first lane's, whether a clear bit keeps it. */
+#define UOP_KEEP_IMM(size, first, inverted) ((size) | (first) << 8 | (inverted) << 16)
+
 enum {
 	UOP_CODE_MAX = 64, /* bytes of code in a block */
 	UOP_BLOCK_MAX = 64, /* micro-operations in a block */
@@ -225,14 +251,18 @@ enum {
 	UOP_TRACKED = UOP_STATUS | UOP_DF | UOP_IF | UOP_AC, /* known when a run begins */
 };
 
-/* A translated block: from pc on, up to a branch, to an instruction that gives up or to a limit above. */
+/*
+ * A translated block: from pc on, up to a branch, to an instruction that gives up or to a limit
+ * above.
+ */
 struct uop_block {
 	wire_u64 pc; /* in its module */
 	wire_u16 length; /* bytes of code that were translated */
 	wire_u16 count; /* of uops; the last always ends the block */
 	wire_u16 instructions;
 	wire_u16 reserved;
-	wire_u8 code[UOP_CODE_MAX]; /* as translated, then zeros: compared before the block is used */
+	/* as translated, then zeros: compared before the block is used */
+	wire_u8 code[UOP_CODE_MAX];
 	struct uop uops[UOP_BLOCK_MAX];
 };
 
@@ -254,7 +284,6 @@ struct uop_state {
 	wire_u64 lazy_a; /* operands and result that flags are computed from when they are needed */
 	wire_u64 lazy_b;
 	wire_u64 lazy_result;
-	wire_u64 unknown; /* bit per register: its value is not known */
 	wire_u32 flags; /* x86's flags register, but for the bits in lazy_mask */
 	wire_u32 flags_known; /* which of flags are known; valid as flags are */
 	wire_u32 lazy_mask; /* flags that lazy_* stand for */
@@ -264,6 +293,13 @@ struct uop_state {
 	wire_u32 again; /* repetitions of the present string instruction */
 	wire_u32 misses; /* loads that could not read: their results are unknown */
 	wire_u32 reserved;
+	wire_u8 unknown[UOP_REGISTERS]; /* bit per byte of the register: it is not known */
 };
 
-_Static_assert(sizeof(struct uop_state) == 512 + 56 + 32, "map value");
+_Static_assert(sizeof(struct uop_state) == 2048 + 48 + 32 + 256, "map value");
+
+/* What a run cannot know at its start: vectors and masks. */
+static inline __attribute__((always_inline)) void uop_vectors_forget(wire_u8 *unknown)
+{
+	__builtin_memset(unknown + UOP_VECTORS, UOP_UNKNOWN, UOP_VECTORS_COUNT);
+}

@@ -339,6 +339,31 @@ static void scene_fork_change(void)
 	printf("%d %d\n", ((function)code)(), WEXITSTATUS(status));
 }
 
+int seven(void);
+
+__asm__(".globl seven; seven: mov $7, %eax; ret");
+
+/* /proc/self/mem, where protection does not count: into generated code, and into the program's. */
+static void scene_memory_file(void)
+{
+	int fd = open("/proc/self/mem", O_RDWR);
+	uint8_t *code = pages(4096, RW), bytes[6];
+	function volatile own = seven;
+	long sum = 0;
+
+	put(code, 1);
+	mprotect(code, 4096, RX);
+	for (int i = 0; i < 200; i++) {
+		put(bytes, i);
+		pwrite(fd, bytes, 6, (off_t)(i % 2 ? code : (uint8_t *)own));
+		sum += ((function)code)() * 3 + own();
+	}
+	lseek(fd, (off_t)own, SEEK_SET);
+	put(bytes, 1000);
+	write(fd, bytes, 6);
+	printf("%ld %d\n", sum, own());
+}
+
 static const struct scene scenes[] = {
 	{ "protect", scene_protect },
 	{ "rwx", scene_rwx },
@@ -357,6 +382,7 @@ static const struct scene scenes[] = {
 	{ "stack-code", scene_stack_code },
 	{ "generate-much", scene_generate_much },
 	{ "fork-change", scene_fork_change },
+	{ "memory-file", scene_memory_file },
 };
 
 SCENES_MAIN(scenes)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the programs here share. Each has a list of named scenes and runs the one it is told to; a scene prints what it
- * observes of itself. run compares that with what the same scene prints natively, so nothing is expected here.
+ * What the programs here share. Each has a list of named scenes and runs the one it is told to; a
+ * scene prints what it observes of itself. run compares that with what the same scene prints
+ * natively, so nothing is expected here.
  */
 #pragma once
 

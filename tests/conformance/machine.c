@@ -5,11 +5,13 @@
 #include <asm/prctl.h>
 #include <cpuid.h>
 #include <immintrin.h>
+#include <setjmp.h>
 #include <sys/auxv.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 
-/* --- Segments -------------------------------------------------------------------------------------------- */
+/* --- Segments --------------------------------------------------------------------------------- */
 
 static uint64_t words[64];
 
@@ -128,7 +130,7 @@ static void scene_shadow_stack(void)
 	printf("%d\n", result == 0 ? -1 : errno == EOPNOTSUPP || errno == EINVAL || errno == EPERM);
 }
 
-/* --- The kernel's pages ---------------------------------------------------------------------------------- */
+/* --- The kernel's pages ----------------------------------------------------------------------- */
 
 static void scene_vdso(void)
 {
@@ -182,7 +184,7 @@ static void scene_rseq(void)
 			printf("wrong\n");
 }
 
-/* --- Vector state -------------------------------------------------------------------------------------------- */
+/* --- Vector state ----------------------------------------------------------------------------- */
 
 __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))) static void scene_avx512(void)
 {
@@ -337,6 +339,28 @@ static void scene_x87(void)
 	printf("%La\n", x);
 }
 
+static sigjmp_buf clock_back;
+
+static void on_clock(int number)
+{
+	siglongjmp(clock_back, number);
+}
+
+/* It forbids itself to read the time stamp counter, and executes code that it has not before. */
+static void scene_clock(void)
+{
+	int number;
+
+	signal(SIGSEGV, on_clock);
+	printf("%d\n", prctl(PR_SET_TSC, PR_TSC_SIGSEGV));
+	number = sigsetjmp(clock_back, 1);
+	if (!number)
+		printf("%d\n", __rdtsc() != 0);
+	printf("signal %d, %g\n", number, strtod("1.5e3", NULL));
+	printf("%d\n", prctl(PR_SET_TSC, PR_TSC_ENABLE));
+	printf("%d\n", __rdtsc() != 0);
+}
+
 static void scene_cpuid(void)
 {
 	uint32_t eax, ebx, ecx, edx;
@@ -349,7 +373,7 @@ static void scene_cpuid(void)
 	printf("%d\n", second >= first);
 }
 
-/* --- Stacks --------------------------------------------------------------------------------------------------- */
+/* --- Stacks ----------------------------------------------------------------------------------- */
 
 static long depth_sum(long depth)
 {
@@ -457,6 +481,7 @@ static const struct scene scenes[] = {
 	{ "xsave", scene_xsave },
 	{ "x87", scene_x87 },
 	{ "cpuid", scene_cpuid },
+	{ "clock", scene_clock },
 	{ "deep", scene_deep },
 	{ "deep-main", scene_deep_main },
 	{ "no-stack", scene_no_stack },

@@ -261,13 +261,28 @@ static void scene_sbrk(void)
 
 static void scene_address_space(void)
 {
-	struct rlimit limit = { 200 << 20, 200 << 20 };
+	struct rlimit limit = { 200 << 20, 300 << 20 };
 
 	setrlimit(RLIMIT_AS, &limit);
 	void *large = malloc(1 << 30);
 	printf("%d\n", large == NULL);
 	void *small = malloc(1 << 20);
 	printf("%d\n", small != NULL);
+	int count = 0;
+	while (malloc(10 << 20))
+		count++;
+	printf("%d\n", count);
+	getrlimit(RLIMIT_AS, &limit);
+	printf("%lu %lu\n", limit.rlim_cur >> 20, limit.rlim_max >> 20);
+	limit.rlim_cur = 250 << 20;
+	printf("%d\n", prlimit(0, RLIMIT_AS, &limit, &limit));
+	printf("%lu %lu\n", limit.rlim_cur >> 20, limit.rlim_max >> 20);
+	while (malloc(10 << 20))
+		count++;
+	printf("%d\n", count);
+	limit.rlim_cur = 301 << 20;
+	printf("%d %d\n", setrlimit(RLIMIT_AS, &limit), errno);
+	printf("%d\n", setrlimit(RLIMIT_AS, (void *)8));
 }
 
 static const struct scene scenes[] = {

@@ -236,7 +236,7 @@ static void scene_actions(void)
 	printf("%d\n", old.sa_sigaction == note);
 }
 
-/* --- Stacks ------------------------------------------------------------------------------------------ */
+/* --- Stacks ----------------------------------------------------------------------------------- */
 
 static char *alternate;
 
@@ -347,7 +347,7 @@ static void scene_tiny_stack(void)
 	printf("%d\n", seen);
 }
 
-/* --- System calls that signals interrupt -------------------------------------------------------------- */
+/* --- System calls that signals interrupt ------------------------------------------------------ */
 
 static void *later_signal(void *target)
 {
@@ -486,7 +486,7 @@ static void scene_stop(void)
 	status_say("child", status);
 }
 
-/* --- Waiting for signals ----------------------------------------------------------------------------- */
+/* --- Waiting for signals ---------------------------------------------------------------------- */
 
 static void scene_sigwait(void)
 {
@@ -617,7 +617,7 @@ static void scene_newcomers(void)
 	printf("%d wrong\n", wrong);
 }
 
-/* --- Leaving handlers ----------------------------------------------------------------------------------- */
+/* --- Leaving handlers ------------------------------------------------------------------------- */
 
 static void jump_out(int number, siginfo_t *info, void *context)
 {
@@ -728,7 +728,7 @@ static void scene_skip(void)
 	}
 }
 
-/* --- Threads ---------------------------------------------------------------------------------------------- */
+/* --- Threads ---------------------------------------------------------------------------------- */
 
 static volatile int stop, never;
 
@@ -862,7 +862,10 @@ static void scene_profiling(void)
 		compute(1000);
 }
 
-/* One comes while the other's handler returns: what was blocked meanwhile is not blocked afterwards. */
+/*
+ * One comes while the other's handler returns: what was blocked meanwhile is not blocked
+ * afterwards.
+ */
 static void scene_returns(void)
 {
 	sigset_t now;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
+# Serves: W1.
 """Commands answer in the engine as they do by themselves: those of tests/conformance that are not slow.
 
 "make check-engine" runs all of them.

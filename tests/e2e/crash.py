@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""kill -9 of the collector or of the target: what was recorded stays, and the target never notices.
+# Serves: S1, V2.
+"""kill -9 of the recorder or of the target: what was recorded stays, and the target never notices.
 
 How many samples there must be is computed from the CPU time that the scheduler charged to the target up to one
 second before the blow, which is read from outside while it runs.
@@ -18,6 +19,7 @@ import lib
 SEED = 20260101
 RATE = 997
 KILLS = 20
+VALUE_KILLS, VALUE_RATE = 4, 199
 LATEST = 1.9  # seconds; the last blow
 LONG = "60"  # seconds of CPU time that nobody waits for
 FLUSH = 1.0  # seconds that may be missing
@@ -49,8 +51,8 @@ def child_of(pid, comm):
 class Watched:
     """A recording of crunch, with the history of its CPU time."""
 
-    def __init__(self, program):
-        self.recording = lib.Recording("-F", str(RATE), "--", program, LONG)
+    def __init__(self, program, *options, rate=RATE):
+        self.recording = lib.Recording("-F", str(rate), *options, "--", program, LONG)
         lib.wait_until(lambda: child_of(self.recording.process.pid, "crunch") is not None)
         self.pid = child_of(self.recording.process.pid, "crunch")
         self.begin = time.monotonic()
@@ -117,6 +119,22 @@ class Crash(unittest.TestCase):
             self.assertEqual(watched.finish(), (self.answer, b""))
             kept += self.check_left_behind(watched, moment)
         self.assertGreater(kept, 1000)
+
+    def test_values_of_a_collector_killed(self):
+        """Runs, one for each sample, are in the file but for those of the last second."""
+        moments = random.Random(SEED + 2)
+        for _ in range(VALUE_KILLS):
+            watched = Watched(self.program, "--values", "--run-every", "1", rate=VALUE_RATE)
+            watched.watch(moments.uniform(1.5, 2.5))
+            moment = watched.kill_collector()
+            self.assertEqual(watched.finish(), (self.answer, b""))
+            profile = lib.Profile(watched.recording.path)
+            seen, kept = (profile.total("values", column) for column in ("seen", "kept"))
+            least = watched.charged_until(moment - FLUSH) * VALUE_RATE * (1 - SLACK) - 5
+            self.assertGreaterEqual(seen, least, moment - watched.begin)
+            self.assertGreater(kept, 0.5 * least)
+            self.assertEqual(profile.value("select sum(count) from run_end"), kept)
+            self.assertGreater(profile.value("select count(*) from value where runs > 1"), 0)
 
     def test_collector_killed_while_attached(self):
         with lib.Program(self.program, "1.6") as program:

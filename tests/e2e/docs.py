@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
+# Serves: S3.
 """What the documentation says about the command line is true: commands, options, views, reasons, links.
 
 Each command line in a page, "$ assay ..." or "# assay ..." in an indented or fenced block, is given to the
@@ -19,9 +20,10 @@ import lib
 PAGES = sorted(glob.glob(os.path.join(lib.ROOT, "docs/*.md"))) + [os.path.join(lib.ROOT, "README.md")]
 ABOUT_USE = ["where-does-the-time-go", "whole-machine", "reading-the-totals", "names-and-lines", "compare-two-runs",
              "other-tools", "without-root", "which-values-flow", "take-a-running-process",
-             "what-was-executed", "which-paths-repeat"]
+             "what-was-executed", "which-paths-repeat", "who-really-paid", "what-do-threads-wait-for",
+             "how-often-is-this-executed", "see-it-in-the-browser"]
 WRONG_USAGE = 2
-RUNS_SOMETHING = ("record", "trace", "doctor")
+RUNS_SOMETHING = ("record", "trace", "calls", "count", "doctor")
 PUNCTUATION = {"|", "||", "&", "&&", ";", "<", ">", ">>"}
 
 
@@ -50,7 +52,7 @@ def simple_commands(line):
 
 def commands(text):
     """The arguments of each assay command that a page shows at a prompt."""
-    for line in re.findall(r"(?m)^(?: {4,}|\t)?[$#] (.*\bassay .*)$", text):
+    for line in re.findall(r"(?m)^(?: {4,}|\t)?[$#] (.*\bassay .*)$", re.sub(r"\\\n\s*", "", text)):
         # What a command prints is an argument like any other.
         for words in simple_commands(re.sub(r"\$\([^)]*\)", "1", line)):
             if words[:1] == ["assay"]:
@@ -65,6 +67,17 @@ def parsed(arguments, folder):
     run = subprocess.run([lib.ASSAY, *arguments], cwd=folder, capture_output=True, text=True, timeout=60,
                          stdin=subprocess.DEVNULL)
     return run.returncode, run.stdout + run.stderr
+
+
+def listed(text):
+    """What a help lists without dashes: commands, views, formats."""
+    return re.findall(r"(?m)^  ([a-z]\w+) {2,}\S", text)
+
+
+def section(text, heading):
+    """A page from the heading on, up to the next one of its kind."""
+    mark = heading.split()[0]
+    return heading + text.split(heading, 1)[1].split(f"\n{mark} ", 1)[0]
 
 
 def names_of(header, listing):
@@ -83,7 +96,8 @@ class Docs(unittest.TestCase):
         code, output = parsed(arguments, self.folder)
         if arguments[0] in RUNS_SOMETHING:
             return None if code == 0 else output
-        return None if code == 1 and "no such profile" in output else output or f"exit status {code}"
+        absent = "does not exist" if "--live" in arguments else "no such profile"
+        return None if code == 1 and absent in output else output or f"exit status {code}"
 
     def test_commands(self):
         for page in PAGES:
@@ -111,6 +125,31 @@ class Docs(unittest.TestCase):
             text = read("docs", name + ".md")
             self.assertGreaterEqual(len(list(commands(text))), 3, name)
             self.assertIn(f"({name}.md)", read("docs/README.md"))
+
+    def test_every_command_is_listed(self):
+        """In the tables for those who look for what there is; with a manual of its own, which the main one names."""
+        _, text = parsed(["help"], self.folder)
+        readme, pages, manual = read("README.md"), read("docs/README.md"), read("docs/man/assay.1")
+        names = listed(text)
+        self.assertGreater(len(names), 12)
+        for name in names:
+            with self.subTest(command=name):
+                self.assertIn(f"`assay {name}", section(readme, "## Commands"))
+                self.assertIn(f"`{name}`", pages)
+                self.assertIn(f".It Cm {name}\n", manual)
+                self.assertIn(f".Xr assay-{name} 1", section(manual, ".Sh SEE ALSO"))
+                self.assertTrue(os.path.exists(os.path.join(lib.ROOT, f"docs/man/assay-{name}.1")))
+
+    def test_every_view_and_format_is_listed(self):
+        table = section(read("README.md"), "## Commands")
+        for command, least in (("report", 25), ("export", 8)):
+            _, text = parsed([command, "--help"], self.folder)
+            manual = read(f"docs/man/assay-{command}.1")
+            self.assertGreater(len(listed(text)), least)
+            for name in listed(text):
+                with self.subTest(command=command, name=name):
+                    self.assertIn(f"`{name}`", table)
+                    self.assertRegex(manual, rf"(?m)^\.It Cm (\w+ , )*{name}\b")
 
     def test_reasons_are_explained(self):
         text = read("docs/reading-the-totals.md")

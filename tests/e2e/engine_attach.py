@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
+# Serves: W1.
 """assay trace -p: the engine comes into processes that run and leaves them, and nothing they do is any different.
 
 tests/programs/attach_threads.c checks itself what its threads do, and says the same whether an engine came or not. Real programs
@@ -122,6 +123,12 @@ class Threads(unittest.TestCase):
             self.assertIn("has ended", attached.process.communicate(timeout=60)[1])
             self.assertEqual(attached.process.returncode, 0)
 
+    def check_killed(self, out):
+        """A program that is being taken at that very moment dies with the host (docs/design/engine.md)."""
+        self.assertRegex(out, r"\nspawn: done, [0-8] wrong\n")
+        right = [line for line in out.splitlines() if line.endswith("done, 0 wrong") and not line.startswith("spawn")]
+        self.assertEqual(len(right), 21, out)
+
     def test_host_killed(self):
         with program(self.program) as process, Attached(process.pid) as attached:
             attached.stop(signal.SIGKILL, code=-signal.SIGKILL)
@@ -129,7 +136,42 @@ class Threads(unittest.TestCase):
             self.assertTrue(has_engine(process.pid))
             out = end(process)
             self.assertIn("slept\n", out)
-            self.assertEqual(out.count("done, 0 wrong\n"), 22, out)
+            self.check_killed(out)
+
+    def test_release(self):
+        """Out of an engine whose host was killed, and only then."""
+        release = [lib.ASSAY, "trace", "--release", "-p"]
+        with program(self.program) as process, Attached(process.pid) as attached:
+            run = subprocess.run([*release, str(process.pid)], capture_output=True, text=True, timeout=60)
+            self.assertEqual((run.returncode, has_engine(process.pid)), (1, True))
+            self.assertIn(f"is traced by process {attached.process.pid}, which is alive", run.stderr)
+            attached.stop(signal.SIGKILL, code=-signal.SIGKILL)
+            run = subprocess.run([*release, str(process.pid)], capture_output=True, text=True, timeout=60)
+            self.assertEqual((run.returncode, run.stderr), (0, f"assay: process {process.pid} runs by itself again\n"))
+            self.assertFalse(has_engine(process.pid))
+            run = subprocess.run([*release, str(process.pid)], capture_output=True, text=True, timeout=60)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn("has no engine", run.stderr)
+            attach(process.pid)
+            out = end(process)
+            self.check_killed(out)
+
+    def test_host_killed_at_any_time(self):
+        """While it comes in: the process goes on, in the engine or without, and can be released."""
+        with program(self.program) as process:
+            for i in range(8):
+                host = subprocess.Popen([lib.ASSAY, "trace", "-q", "--tool", "none", "-p", str(process.pid)],
+                                        stdin=subprocess.DEVNULL, start_new_session=True)
+                time.sleep(0.003 * i)
+                os.killpg(host.pid, signal.SIGKILL)
+                host.wait()
+                # what was under way comes to its end by itself
+                lib.wait_until(lambda: "TracerPid:\t0" in read(process.pid, "status"))
+                subprocess.run([lib.ASSAY, "trace", "-q", "--release", "-p", str(process.pid)], timeout=60,
+                               stderr=subprocess.DEVNULL)
+                self.assertIsNone(process.poll())
+            out = end(process)
+            self.check_killed(out)
 
 
 class Same(unittest.TestCase):
@@ -209,9 +251,9 @@ class Same(unittest.TestCase):
         path = lib.scratch("redis.sock")
         with subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", path, "--save", "", "--appendonly", "no",
                                "--io-threads", "2"], cwd=lib.SCRATCH, stdout=subprocess.DEVNULL) as server:
-            lib.wait_until(lambda: os.path.exists(path))
             with socket.socket(socket.AF_UNIX) as client:
-                client.connect(path)
+                # The file is there before anybody listens.
+                lib.wait_until(lambda: not client.connect_ex(path))
                 stream = client.makefile("rb")
                 value = 0
                 for _ in range(CYCLES):
@@ -280,7 +322,7 @@ class Refused(unittest.TestCase):
                            lambda: "State:\tT" in read(pid, "status"))),
                        after=lambda pid: os.kill(pid, signal.SIGCONT))
         if lib.IS_ROOT:
-            self.untouched(refused, "plain", text="not permitted", prefix=NOBODY)
+            self.untouched(refused, "plain", text="belongs to another user", prefix=NOBODY)
 
     def test_traced(self):
         libc = ctypes.CDLL(None, use_errno=True)

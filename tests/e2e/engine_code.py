@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
+# Serves: W1.
 """Code that changes runs in the engine as it does natively, and the code cache stays within its limit.
 
 What ran outside the engine, how much code was given up and how often code was found to have changed comes from
@@ -16,7 +17,8 @@ import unittest
 import lib
 
 SECONDS = 120
-CASES = ["rewrite", "toggle", "views", "processes", "self", "threads", "kernel", "forks", "mappings", "flags", "signals",
+CASES = ["rewrite", "toggle", "views", "processes", "self", "threads", "kernel", "forks", "mappings", "flags",
+         "flags_change", "signals",
          "alignment", "stack", "blocked", "faults"]
 # Those whose code changes in other ways than by the program's own writes to private memory: that has to be checked.
 CHECKED = {"views", "processes", "stack"}

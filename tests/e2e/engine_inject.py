@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
+# Serves: W1.
 """The way into a process: with the tool "native", which hands the program back at once, everything is as without it.
 
 The oracle is the same command by itself: output, exit status, and what the program can see of its own start. Addresses are
@@ -61,6 +62,15 @@ def script(name, text, mode=0o755):
         stream.write(text)
     os.chmod(path, mode)
     return path
+
+
+def core_size(folder, *prefix):
+    """Bytes of the core file of a shell that aborts; what the engine and its tools have mapped is not in it."""
+    os.makedirs(folder)
+    run(*prefix, "bash", "-c", "kill -ABRT $$", cwd=folder,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)))
+    sizes = [os.path.getsize(os.path.join(folder, name)) for name in os.listdir(folder) if name.startswith("core")]
+    return sizes[0] if sizes else None
 
 
 def engine_lines(maps):
@@ -149,6 +159,8 @@ class State(unittest.TestCase):
         self.assertEqual(sum("memfd:assay" in line and " rw-s " in line for line in engine), 1)
         modes = [line.split()[1] for line in engine]
         self.assertEqual(sum(mode == "r-xp" for mode in modes), 2)
+        # Code is the same memory in all processes, not a copy in each.
+        self.assertEqual(sum("/memfd:assay-code " in line and " r-xp " in line for line in engine), 2)
         self.assertEqual(sum(mode == "---p" for mode in modes), 1)
         self.assertFalse([mode for mode in modes if "w" in mode and "x" in mode])
         self.assertTrue(all(int(line.split("-")[0], 16) < ENGINE.stop for line in engine))
@@ -321,6 +333,61 @@ class Ends(unittest.TestCase):
             self.assertIn(b"rip ", out)
         os.kill(child, signal.SIGTERM)
         self.assertEqual(process.wait(timeout=20), 128 + signal.SIGTERM)
+
+
+class CoreDump(unittest.TestCase):
+    def test_core_dumps_hold_nothing_of_the_engine(self):
+        with open("/proc/sys/kernel/core_pattern", encoding="ascii") as stream:
+            pattern = stream.read().strip()
+        if pattern.startswith(("|", "/")):
+            self.skipTest(f"core dumps go elsewhere: {pattern}")
+        alone = core_size(lib.scratch("core-alone"))
+        self.assertIsNotNone(alone)
+        for tool in "none", "count", "paths":
+            traced = core_size(lib.scratch(f"core-{tool}"), lib.ASSAY, "trace", "-q", "--tool", tool, "-o",
+                               lib.scratch(f"core-{tool}.db"), "--")
+            self.assertLess(traced, alone + (256 << 10), tool)
+
+
+class AddressSpace(unittest.TestCase):
+    """RLIMIT_AS and RLIMIT_DATA count the engine's memory too, with tools that record gigabytes."""
+
+    def trace(self, tool, command, limit=None, kind="as"):
+        summary = lib.scratch("limit.json")
+        limits = [] if limit is None else ["prlimit", f"--{kind}={limit}"]
+        result = run(*limits, lib.ASSAY, "trace", "-q", "--tool", tool, "--summary", summary, "-o",
+                     lib.scratch("limit.db"), "--", "bash", "-c", command)
+        rows = []
+        if os.path.exists(summary):
+            with open(summary, encoding="utf-8") as stream:
+                rows = json.load(stream)["rows"]
+        return result, {row["reason"]: row["count"] for row in rows}
+
+    def test_a_program_that_limits_itself_goes_on_and_what_it_executes_runs_natively(self):
+        result, left = self.trace("paths", "ulimit -v 400000; ulimit -v; echo $(echo sub); /bin/echo hi")
+        self.assertEqual((result.stdout, result.stderr, result.returncode), (b"400000\nsub\nhi\n", b"", 0))
+        self.assertEqual(left, {"limited": 1})
+
+    def test_without_recording_it_fits(self):
+        result, left = self.trace("none", "ulimit -v; /bin/echo hi", 600_000 << 10)
+        self.assertEqual((result.stdout, result.stderr, result.returncode), (b"600000\nhi\n", b"", 0))
+        self.assertEqual(left, {})
+
+    def test_a_recording_that_does_not_fit_is_refused_before_the_program_starts(self):
+        result, _ = self.trace("paths", "echo started", 600_000 << 10)
+        self.assertEqual((result.stdout, result.returncode), (b"", 1))
+        self.assertIn(b"ulimit -v", result.stderr)
+
+    def test_data_is_limited_in_the_same_way(self):
+        result, left = self.trace("paths", "ulimit -d 400000; ulimit -d; echo $(echo sub); /bin/echo hi")
+        self.assertEqual((result.stdout, result.stderr, result.returncode), (b"400000\nsub\nhi\n", b"", 0))
+        self.assertEqual(left, {"limited": 1})
+        result, left = self.trace("none", "ulimit -d; /bin/echo hi", 600_000 << 10, "data")
+        self.assertEqual((result.stdout, result.stderr, result.returncode), (b"600000\nhi\n", b"", 0))
+        self.assertEqual(left, {})
+        result, _ = self.trace("none", "echo started", 100_000 << 10, "data")
+        self.assertEqual(result.stdout, b"")
+        self.assertIn(b"ulimit -d", result.stderr)
 
 
 if __name__ == "__main__":

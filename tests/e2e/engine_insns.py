@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
+# Serves: W1.
 """Random instruction sequences leave the same state behind natively and in the engine.
 
 tests/engine/insnfuzz makes the sequences from a seed and prints a hash for each batch of 1024. Where two hashes differ, the
@@ -20,7 +21,7 @@ BATCH = 1024
 BATCHES = 32 # of a process
 TIMER_EVERY = 4 # of that many processes one has a timer
 TIMER = ["-t", "400"] # microseconds
-TOOLS = ["none", "none", "none", "none", "none", "blocks", "count", "coverage"] # of the processes, in turn
+TOOLS = ["none", "none", "opcodes,accesses,calls", "none", "none", "blocks", "count", "coverage"] # of the processes, in turn
 SECONDS = 300
 SHOWN = 60 # lines: more than the longest sequence
 

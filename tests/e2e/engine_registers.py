@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
+# Serves: W1.
 """Code that a tool puts in between uses registers that the program does not need; those that it needs keep their values."""
 
 import subprocess
@@ -23,7 +24,7 @@ class Registers(unittest.TestCase):
                               text=True, check=True, timeout=SECONDS).stdout
 
     def check(self, *arguments):
-        for tool in ("none", "count", "blocks", "paths"):
+        for tool in ("none", "count", "blocks", "paths", "opcodes,accesses,calls"):
             output = [] if tool == "none" else ["-o", lib.scratch(f"{tool}.db")]
             with self.subTest(tool=tool):
                 lines = self.run_it(*arguments, prefix=[lib.ASSAY, "trace", "-q", "--tool", tool, *output, "--"])

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
+# Serves: V16, S1.
 """Code made at run time: named by /tmp/perf-PID.map, and walked through by frame pointers into its callers."""
 
 import collections
 import os
 import shutil
+import subprocess
 import unittest
 
 import lib
@@ -49,6 +51,34 @@ class Jit(unittest.TestCase):
                  if lib.frame_name(frame) in (INNER, OUTER, LATE)}
         self.assertEqual(kinds, {"jit"})
 
+    def test_map_at_exit(self):
+        """As a JVM with -XX:+DumpPerfMapAtExit writes it: what was found before has names, too."""
+        profile = self.record(lib.build("jit.c"), "exit")
+        counts = self.shapes(profile)
+        self.assertGreater(counts[(INNER, OUTER, "run", "main")], 400, counts)
+        self.assertGreater(counts[("callback", LATE, "run", "main")], 400, counts)
+
+    def test_java(self):
+        """Without a map the recording says how to get one; a map made at the end gives names."""
+        if not shutil.which("java"):
+            self.skipTest("no java")
+        source = lib.scratch("Burn.java")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("public class Burn { static long burnTime(long n) { long s = 0; for (long i = 0; i < n; i++) "
+                       "s += i * i ^ s; return s; } public static void main(String[] a) { long end = "
+                       "System.nanoTime() + 1500000000L, s = 0; while (System.nanoTime() < end) "
+                       "s += burnTime(100000); System.out.println(s); } }")
+        plain = lib.record("--", "java", "-Xshare:auto", source)
+        self.assertRegex(plain.err, r"\(java\): code that it made has no names; 'jcmd \d+ Compiler.perfmap'")
+        self.assertEqual(plain.err.count("has no names"), 1)  # said once
+        named = lib.record("--", "java", "-XX:+UnlockDiagnosticVMOptions", "-XX:+DumpPerfMapAtExit", source)
+        self.assertNotIn("has no names", named.err)
+        burnt = sum(stack.count for stack in named.profile.stacks if any("burnTime" in name for name in names(stack)))
+        self.assertGreater(burnt, 50)
+        for row in named.profile.rows("select pid from process"):
+            if os.path.exists(f"/tmp/perf-{row['pid']}.map"):
+                os.unlink(f"/tmp/perf-{row['pid']}.map")
+
     def test_no_map(self):
         """Nameless, but not the end of the stack."""
         profile = self.record(lib.build("jit.c"), "nothing")
@@ -71,6 +101,21 @@ class Jit(unittest.TestCase):
         self.assertGreaterEqual(through, 0.99 * burning)
         jit = {lib.frame_name(frame) for stack in profile.stacks for frame in stack.frames if frame.kind == "jit"}
         self.assertTrue(any("burnTime " in name for name in jit), jit)
+
+    def test_jitdump(self):
+        """Node's other file has the code, too: it can be annotated when the process has gone."""
+        if not shutil.which("node"):
+            self.skipTest("no node")
+        folder = lib.scratch("jitdump")
+        os.mkdir(folder)
+        run = lib.record("-F", "1997", "--", "node", "--perf-prof", os.path.join(lib.PROGRAMS, "jit.js"), cwd=folder)
+        self.assertNotIn("has no names", run.err)
+        jit = {frame.kind: lib.frame_name(frame) for stack in run.profile.stacks for frame in stack.frames
+               if "burnTime" in lib.frame_name(frame)}
+        self.assertIn("jit", jit)
+        listing = subprocess.run([lib.ASSAY, "annotate", jit["jit"], "-i", run.path], capture_output=True, text=True,
+                                 timeout=60, check=True).stdout
+        self.assertRegex(listing, r"0x[0-9a-f]+ +[a-z]{2,}")
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ IS_ROOT = os.geteuid() == 0
 
 os.environ["ASSAY_CACHE_DIR"] = os.path.join(SCRATCH, "cache")
 os.environ["DEBUGINFOD_URLS"] = ""
+os.environ["ASSAY_ENGINE_CHECKS"] = "1"  # the engine dies if a thread goes from one state to another that cannot follow
 os.makedirs(os.environ["ASSAY_CACHE_DIR"])
 atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
 
@@ -74,9 +75,27 @@ class Run:
         return Profile(self.path)
 
 
+def stolen_seconds():
+    """CPU time that the hypervisor has given to others, of all CPUs since the machine's start."""
+    with open("/proc/stat", encoding="ascii") as stream:
+        return int(stream.readline().split()[8]) / os.sysconf("SC_CLK_TCK")
+
+
+STOLEN = {"before": stolen_seconds()}
+
+
+def stolen():
+    """
+    The same since the last recording began. The sampling clock goes on meanwhile, and the scheduler does not charge it:
+    by so much the number of samples may differ from what the CPU time of a program promises.
+    """
+    return stolen_seconds() - STOLEN["before"]
+
+
 def record(*arguments, output=None, code=0, prefix=(), assay=ASSAY, **options):
     """assay record ARGUMENTS; the code must be as expected unless it is None."""
     path = output or tempfile.mktemp(suffix=".db", dir=SCRATCH)
+    STOLEN["before"] = stolen_seconds()
     run = subprocess.run([*prefix, assay, "record", "-o", path, *arguments], capture_output=True,
                          timeout=120, **{"stdin": subprocess.DEVNULL, **options})
     if code is not None:
@@ -121,10 +140,10 @@ def wait_until(condition, seconds=30):
 
 
 def has_tables(path):
-    """Whether the recording has begun: the file holds the meta rows."""
+    """Whether the recording has begun: the file holds its row."""
     try:
         with sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=5) as database:
-            return database.execute("select count(*) from meta where key = 'seen'").fetchone()[0] == 1
+            return database.execute("select count(*) from recording").fetchone()[0] == 1
     except sqlite3.OperationalError:
         return False
 
@@ -186,8 +205,13 @@ class Profile:
         return self.database.execute(query, values).fetchone()[0]
 
     def meta(self, key):
-        rows = self.rows("select value from meta where key = ?", key)
+        """A fact or a metric of any recording, as text; or whether the file is finished."""
+        rows = self.rows("select value from facts where key = ?1 union all select value from meta where key = ?1", key)
         return rows[0][0] if rows else None
+
+    def total(self, kind, column):
+        """seen, kept or lost of the recording of that kind."""
+        return self.value(f"select {column} from recordings where kind = ?", kind)
 
     @functools.cached_property
     def frames(self):
@@ -238,7 +262,7 @@ class Profile:
         return dict(self.database.execute("select reason, count from stack_end"))
 
     def losses(self):
-        return dict(self.database.execute("select reason, count from loss where count > 0"))
+        return dict(self.database.execute("select reason, count from losses where kind = 'samples'"))
 
     def self_counts(self, pid=None):
         """Innermost function -> samples."""
@@ -264,7 +288,7 @@ def share(part, whole):
 def check_sums(test, profile, at_least=1):
     """What must hold in every profile: nothing disappears."""
     test.assertEqual(profile.seen, profile.kept + profile.lost)
-    test.assertEqual(int(profile.meta("seen")), profile.seen)
+    test.assertEqual(profile.total("samples", "seen"), profile.seen)
     test.assertEqual(sum(profile.ends().values()), profile.kept)
     test.assertEqual(sum(stack.count for stack in profile.stacks), profile.kept)
     test.assertGreaterEqual(profile.kept, at_least)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
+# Serves: V1.
 """Stacks taken at known places are those that gdb sees, frame by frame.
 
 Each tests/programs/place_* goes to a spot and stays in a small loop there. All of them are sampled together;

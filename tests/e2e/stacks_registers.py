@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
+# Serves: V1.
 """Stacks go through frames that are found from other registers than rsp and rbp, down to the right callers.
 
 The frames are those of tests/programs/registers.c; without the registers, the walk ends there.

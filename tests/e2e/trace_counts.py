@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
+# Serves: W2, W8.
 """What assay trace says was executed, against those who know: callgrind, single-stepping with ptrace, gcov.
 
 count and blocks go different ways (counters in the program; a stream that the host counts) and must agree in every block.
 """
 
 import collections
-import ctypes
 import itertools
 import json
 import os
@@ -19,6 +19,7 @@ import time
 import unittest
 
 import lib
+import lib_steps
 
 SECONDS = 120
 FIXED = ["setarch", "-R", "env", "-i", "PATH=/usr/bin:/bin"]  # the same addresses and environment every time
@@ -51,7 +52,7 @@ class Trace:
             "join module on module.id = location.module group by block.id")}
 
     def meta(self, key):
-        found = self.rows("select value from meta where key = ?", key)
+        found = self.rows("select value from facts where key = ?1 union all select value from meta where key = ?1", key)
         return found[0][0] if found else None
 
     def report(self, view, *options):
@@ -73,60 +74,6 @@ def callgrind(program):
     return counts
 
 
-# --- Single-stepping -------------------------------------------------------------------------------------
-
-TRACEME, SINGLESTEP, GETREGS = 0, 9, 12
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def ptrace(request, pid, data=None):
-    return libc.ptrace(ctypes.c_long(request), ctypes.c_long(pid), None, data)
-
-
-def steps_of(program):
-    """The addresses of the instructions that the program executes, in order."""
-    registers = (ctypes.c_ulonglong * 27)()
-    pid = os.fork()
-    if pid == 0:
-        os.dup2(os.open("/dev/null", os.O_WRONLY), 1)
-        ptrace(TRACEME, 0)
-        os.execv(program, [program])
-    while True:
-        _, status = os.waitpid(pid, 0)
-        if not os.WIFSTOPPED(status):
-            return
-        ptrace(GETREGS, pid, registers)
-        yield registers[16]  # rip
-        ptrace(SINGLESTEP, pid)
-
-
-TRANSFERS = re.compile(r"^(j\w+|call|ret|loop\w*|syscall|leave.*ret|bnd|notrack)\b")
-
-
-def instructions_of(program):
-    """Address to mnemonic, by objdump."""
-    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", program], capture_output=True, text=True,
-                          check=True).stdout
-    return {int(address, 16): rest for address, rest in re.findall(r"(?m)^\s*([0-9a-f]+):\t(.*)$", text)}
-
-
-def step_blocks(program):
-    """Blocks as wire/stream.h defines them, counted by hand: first address and number of instructions to executions."""
-    code = instructions_of(program)
-    counts, start, length, previous = collections.Counter(), None, 0, None
-    for pc in steps_of(program):
-        if pc == previous and code[pc].startswith("rep"):
-            continue  # each step is one repetition
-        if start is None:
-            start, length = pc, 0
-        length += 1
-        previous = pc
-        if TRANSFERS.match(code[pc]) or length == 128:
-            counts[start, length] += 1
-            start = None
-    return counts
-
-
 class Counts(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -145,7 +92,7 @@ class Counts(unittest.TestCase):
 
     def test_single_step(self):
         program = lib.build("steps.c", "-static", "-nostdlib", "-fno-pie", "-no-pie", "-fcf-protection=none")
-        expected = step_blocks(program)
+        expected = collections.Counter(lib_steps.blocks_of(program))
         for tool in ("count", "blocks"):
             trace = Trace(tool, program)
             ours = collections.Counter()
@@ -257,7 +204,7 @@ class Processes(unittest.TestCase):
         for tool in ("count", "blocks"):
             trace = Trace(tool, "zstd", "-T3", "-c", source)
             self.assertEqual(trace.out, native)
-            threads = trace.rows("select runs, instructions, lost from executed_threads")
+            threads = trace.rows("select segments, instructions, lost from executed_threads")
             self.assertGreaterEqual(len(threads), 2)
             self.assertTrue(all(lost == 0 for _, _, lost in threads))
             self.assertGreater(sum(instructions for _, instructions, _ in threads), 1000000)
@@ -325,7 +272,7 @@ class Traces(unittest.TestCase):
 
     @staticmethod
     def runs(trace):
-        return trace.rows("select sum(runs) from executed_threads")[0][0]
+        return trace.rows("select sum(segments) from executed_threads")[0][0]
 
     def test_fewer_runs(self):
         counted = Trace("count", self.program, str(self.ROUNDS))
@@ -410,11 +357,13 @@ class Coverage(unittest.TestCase):
         self.assertNotIn("unused", names)
 
     def test_wrong_kind(self):
-        for command in (["report", "callgraph"], ["annotate", "main"], ["export", "pprof", "-o", lib.scratch("p")],
-                        ["export", "collapsed"]):
+        order = "has no order of execution; 'assay trace -- COMMAND' records it"
+        samples = "has no samples; 'assay record -- COMMAND' records them"
+        for command, words in ((["report", "callgraph"], order), (["annotate", "main"], samples),
+                               (["export", "firefox"], samples)):
             run = subprocess.run([lib.ASSAY, *command, "-i", self.trace.path], capture_output=True, text=True)
             self.assertEqual(run.returncode, 1, command)
-            self.assertIn("is a trace", run.stderr)
+            self.assertIn(words, run.stderr, command)
 
 
 if __name__ == "__main__":

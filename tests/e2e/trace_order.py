@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
+# Serves: W3, W4, W8.
 """The order of execution that assay trace --tool paths keeps, against the raw stream of the same run.
 
 --raw writes what the engine handed out before anything was made of it. From the profile the blocks of each thread are rebuilt and
@@ -22,7 +23,9 @@ import time
 import unittest
 
 import lib
-from trace_counts import SECONDS, Trace, instructions_of
+import lib_steps
+from lib_steps import instructions_of
+from trace_counts import SECONDS, Trace
 
 sys.path.insert(0, os.path.join(lib.ROOT, "tests"))
 import layers_reference  # noqa: E402
@@ -129,17 +132,17 @@ class Order(unittest.TestCase):
             table = self.learned(trace, pid, runs, raw.tables[pid], blocks)
             self.assertEqual(b"".join(table[run] for run in runs), blocks.tobytes())
 
-    def paths_check(self, trace, raw):
-        """Paths of a process: how often each was run, how often in a row, how long it is."""
+    def paths_check(self, trace, threads):
+        """Paths of a process, given by the blocks of its threads: how often each was run, how often in a row, how long it is."""
         numbers, trips, repeats = {}, collections.Counter(), collections.Counter()
-        for runs in raw.threads.values():
-            for number, n in layers_reference.repeats(layers_reference.cycles(runs, MAX_CYCLE), numbers):
+        for blocks in threads:
+            for number, n in layers_reference.repeats(layers_reference.cycles(blocks, MAX_CYCLE), numbers):
                 trips[number] += n
                 repeats[number] += 1
         expected = collections.Counter((trips[number], repeats[number], len(path)) for path, number in numbers.items())
         report = trace.report("paths", "--min-share", "0")
         rows = [row for row in report["rows"] if row["step"] == 0]
-        self.assertEqual(collections.Counter((row["trips"], row["repeats"], row["runs"]) for row in rows), expected)
+        self.assertEqual(collections.Counter((row["trips"], row["repeats"], row["blocks"]) for row in rows), expected)
         self.assertEqual(sum(row["trips"] * row["weight"] for row in rows), report["totals"]["kept"])
         executed, = trace.rows("select sum(execution.count * block.instructions) from execution "
                                "join block on block.id = execution.block")[0]
@@ -148,8 +151,25 @@ class Order(unittest.TestCase):
     def program_check(self, *command):
         trace, raw = self.recorded(*command)
         self.blocks_check(trace, raw)
-        self.paths_check(trace, raw)
+        self.paths_check(trace, exported(trace.path).values())
         return trace, raw
+
+    def levels_check(self, trace, blocks, levels=4, max_cycle=MAX_CYCLE):
+        """How many symbols, cycles and repeated cycles each level has; returns those."""
+        lines = [line.split() for line in layers_reference.report(blocks, levels, max_cycle) if line.startswith("level")]
+        ours = trace.rows("select level, symbols, cycles, repeats from layer order by level")
+        self.assertEqual(ours, [(int(w[1]), int(w[3]), int(w[5]), int(w[7])) for w in lines])
+        return ours
+
+    def test_single_step(self):
+        """Paths, strata and layers are those of the blocks that the processor executed one by one."""
+        program = lib.build("steps.c", "-static", "-nostdlib", "-fno-pie", "-no-pie", "-fcf-protection=none")
+        numbers = {}
+        stepped = [numbers.setdefault(block, len(numbers)) for block in lib_steps.blocks_of(program)]
+        trace, _ = self.recorded(program)
+        self.paths_check(trace, [stepped])
+        self.levels_check(trace, stepped)
+        self.assertGreater(len(stepped), 1000)
 
     def test_xz(self):
         source = lib.scratch("text")
@@ -157,14 +177,13 @@ class Order(unittest.TestCase):
             stream.write("\n".join(str(i * i) for i in range(1500)))
         trace, raw = self.program_check("xz", "-6", "-c", source)
         (runs,) = raw.threads.values()
-        ours = trace.rows("select level, symbols, cycles, repeats from layer order by level")
-        lines = [line.split() for line in layers_reference.report(runs, 4, MAX_CYCLE) if line.startswith("level")]
-        self.assertEqual(ours, [(int(w[1]), int(w[3]), int(w[5]), int(w[7])) for w in lines])
+        (blocks,) = exported(trace.path).values()
+        ours = self.levels_check(trace, blocks)
         self.layers_check(trace)
-        self.places_check(trace, raw, runs)
+        self.places_check(trace, blocks)
         self.transfers_check(trace)
         (thread,) = trace.report("threads")["rows"]
-        self.assertEqual((thread["runs"], thread["paths"], thread["strata"]), (len(runs), ours[0][2], ours[1][2]))
+        self.assertEqual((thread["segments"], thread["paths"], thread["strata"]), (len(runs), ours[0][2], ours[1][2]))
 
     def transfers_check(self, trace):
         """Between modules: pairs of neighbouring blocks."""
@@ -201,19 +220,17 @@ class Order(unittest.TestCase):
         (row,) = [row for row in rows if row["here"] and row["kind"] == "block"]
         return row["instruction"], row["block"]
 
-    def places_check(self, trace, raw, runs):
-        """The same places by the numbers of instructions, paths and strata, counted in the raw stream."""
-        (blocks,) = exported(trace.path).values()
+    def places_check(self, trace, blocks):
+        """The same places by the numbers of instructions, paths and strata, counted in the blocks."""
         sizes = dict(trace.rows("select id, instructions from block"))
-        (pieces_of,) = raw.tables.values()
         begins = [0]
         for block in blocks:
             begins.append(begins[-1] + sizes[block])
         for number in (0, 1, begins[-1] // 3, begins[-1] // 2, begins[-1] - 1):
             index = bisect.bisect_right(begins, number) - 1
             self.assertEqual(self.here(trace, "instruction", number), (begins[index], blocks[index]))
-        paths = list(layers_reference.cycles(runs, MAX_CYCLE))
-        starts = self.starts(paths, lambda path: sum(len(pieces_of[run]) for run in path))
+        paths = list(layers_reference.cycles(blocks, MAX_CYCLE))
+        starts = self.starts(paths, len)
         for number in (0, 1, len(paths) // 2, len(paths) - 1):
             self.assertEqual(self.here(trace, "path", number), (begins[starts[number]], blocks[starts[number]]))
         repeats = list(layers_reference.repeats(iter(paths), {}))
@@ -249,9 +266,9 @@ class Order(unittest.TestCase):
         trace, raw = self.program_check("zstd", "-T2", "-c", source)
         self.assertGreaterEqual(len([runs for runs in raw.threads.values() if len(runs)]), 3)
         # One of the threads alone.
-        (pid, tid), runs = max(raw.threads.items(), key=lambda thread: len(thread[1]))
+        (pid, tid), blocks = max(exported(trace.path).items(), key=lambda thread: len(thread[1]))
         numbers = {}
-        trips = sum(n for _, n in layers_reference.repeats(layers_reference.cycles(runs, MAX_CYCLE), numbers))
+        trips = sum(n for _, n in layers_reference.repeats(layers_reference.cycles(blocks, MAX_CYCLE), numbers))
         rows = [row for row in trace.report("paths", "--min-share", "0", "--tid", str(tid))["rows"] if row["step"] == 0]
         self.assertEqual(sum(row["trips"] for row in rows), trips)
         self.assertEqual(len(rows), len(numbers))
@@ -321,12 +338,10 @@ class Order(unittest.TestCase):
                         "true"], check=True, timeout=SECONDS)
         trace = Recorded(path)
         self.assertEqual((trace.meta("tool"), trace.meta("max_cycle")), ("paths", "4"))
-        self.assertEqual(max(row["runs"] for row in trace.report("paths", "--min-share", "0")["rows"]), 4)
+        self.assertEqual(max(row["blocks"] for row in trace.report("paths", "--min-share", "0")["rows"]), 4)
         self.assertEqual(max(row["length"] for row in trace.report("strata", "--min-share", "0")["rows"]), 4)
-        (runs,) = Raw(raw).threads.values()
-        lines = [line.split() for line in layers_reference.report(runs, 3, 4) if line.startswith("level")]
-        self.assertEqual(trace.rows("select level, symbols, cycles, repeats from layer order by level"),
-                         [(int(w[1]), int(w[3]), int(w[5]), int(w[7])) for w in lines])
+        (blocks,) = exported(path).values()
+        self.levels_check(trace, blocks, 3, 4)
         for wrong in (["--layers", "0"], ["--max-cycle", "1"], ["--memory", "no"], ["--tool", "count", "--layers", "2"]):
             run = subprocess.run([lib.ASSAY, "trace", *wrong, "-o", path, "--", "true"], capture_output=True, check=False)
             self.assertEqual(run.returncode, 2, wrong)
@@ -339,7 +354,8 @@ class Order(unittest.TestCase):
         with open(lib.PYTHON, "rb") as stream:
             data = stream.read(2_000_000)
         script = (f"mount -t tmpfs -o size=1m none {folder} && {lib.ASSAY} trace -q -o {folder}/x.db -- xz -T1 -c; code=$?; "
-                  f"cp {folder}/x.db {kept} && exit $code")
+                  f"real=$(readlink -f {folder}/x.db); "  # the folder is sticky: its log lies where the name leads to
+                  f"for s in '' -wal; do [ ! -e $real$s ] || cp $real$s {kept}$s || exit 9; done; exit $code")
         run = subprocess.run(["unshare", "-m", "sh", "-c", script], input=data, capture_output=True, timeout=SECONDS)
         self.assertEqual(run.returncode, 1)
         self.assertRegex(run.stderr.decode(), r"^assay: \S*x\.db: cannot \w+: no space left on the disk; make room.*\n$")
@@ -396,7 +412,7 @@ class Order(unittest.TestCase):
             if len(cpus) == 2:
                 self.assertGreaterEqual(ticks, 5)
             (thread,) = Recorded(path).report("threads")["rows"]
-            self.assertGreater(thread["runs"], 10_000_000)
+            self.assertGreater(thread["segments"], 10_000_000)
 
     def test_text(self):
         """Text has the same blocks as numbers."""

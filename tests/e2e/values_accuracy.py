@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
+# Serves: V2, V14.
 """Value profiles say what really happened, as counted by stepping the same programs instruction by instruction.
 
 Two kinds of things are asked. What needs no luck: a value that is shown has occurred, extremes lie within the real

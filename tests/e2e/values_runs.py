@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs of real programs: kernel and collector compute the same, nothing disappears, and the programs notice nothing.
+# Serves: V2, V5.
+"""Runs of real programs: kernel and recorder compute the same, nothing disappears, and the programs notice nothing.
 
-The collector executes each run once more from what the kernel logged and compares the states at the end. Whatever is
+The recorder executes each run once more from what the kernel logged and compares the states at the end. Whatever is
 wrong in one of the two executors, in the log or in the publishing of translations shows as a run that disagreed.
 """
 
@@ -65,9 +66,9 @@ class Runs(unittest.TestCase):
 
     def check(self, profile, at_least):
         """No run disagreed, and seen = kept + lost."""
-        losses = dict(profile.database.execute("select reason, count from run_loss"))
+        losses = dict(profile.database.execute("select reason, count from losses where kind = 'values'"))
         ends = dict(profile.database.execute("select reason, sum(count) from run_end group by reason"))
-        seen, kept = int(profile.meta("runs_seen")), int(profile.meta("runs_kept"))
+        seen, kept = profile.total("values", "seen"), profile.total("values", "kept")
         self.assertNotIn("disagreed", losses)
         self.assertNotIn("bad_record", losses)
         self.assertNotIn("bad_block", ends)
@@ -75,7 +76,7 @@ class Runs(unittest.TestCase):
         self.assertEqual(sum(ends.values()), kept, ends)
         self.assertGreaterEqual(kept, at_least)
         self.assertGreater(ends["length"], 0, ends)
-        self.assertEqual(seen, int(profile.meta("seen")))
+        self.assertEqual(seen, profile.total("samples", "seen"))
         self.assertLessEqual(int(profile.meta("values_kept")), int(profile.meta("values_seen")))
         self.assertGreater(int(profile.meta("values_kept")), 0)
         Runs.steps += int(profile.meta("runs_steps"))
@@ -106,7 +107,7 @@ class Runs(unittest.TestCase):
         self.compare("sqlite3", ":memory:", stdin=self.query)
 
     def test_cxx(self):
-        victim = lib.build(os.path.join(lib.ROOT, "src/isa/step_victim.cc"), name="victim")
+        victim = lib.build(os.path.join(lib.ROOT, "tests/support/step_victim.cc"), name="victim")
         self.compare("sh", "-c", f"for i in 1 2 3 4 5 6 7 8 9; do {victim}; done")
 
     def test_system(self):
@@ -120,17 +121,41 @@ class Runs(unittest.TestCase):
         self.assertGreater(kernel, 500)
 
     def test_budget(self):
-        """About 32,000 instructions a second; as many are passed over at most as are captured, unless told otherwise."""
-        for options, (length, skip, every) in (((), (256, 256, 10)), (("--run-length", "16"), (16, 16, 1)),
-                                               (("-F", "4999"), (256, 256, 50)), (("--run-skip", "0"), (256, 0, 8))):
+        """2 % of the time; as many are passed over at most as are captured, unless told otherwise."""
+        for options, expected in (((), (256, 256, 20000)), (("--run-length", "16"), (16, 16, 20000)),
+                                  (("-F", "4999", "--run-share", "0.05"), (256, 256, 50000)),
+                                  (("--run-skip", "0"), (256, 0, 20000))):
             profile = lib.record("--values", *options, "--", "true").profile
-            self.assertEqual([int(profile.meta(f"run_{key}")) for key in ("length", "skip", "every")],
-                             [length, skip, every], options)
+            self.assertEqual(tuple(int(profile.meta(f"run_{key}")) for key in ("length", "skip", "share_ppm")),
+                             expected, options)
 
     def test_zz_enough_steps(self):
         """After all others."""
         print(f"{Runs.steps} instructions were interpreted")
         self.assertGreater(Runs.steps, STEPS_MIN)
+
+
+
+class Share(unittest.TestCase):
+    """How many samples have a run follows from the share of time that runs may take."""
+
+    def runs(self, *options):
+        run = lib.record("--values", *options, "--", lib.build("chain.c", "-DWORK=shared", name="shared"), "3.5")
+        return run, run.profile.total("values", "seen") / run.profile.total("samples", "seen")
+
+    def test_more_share_more_runs(self):
+        """A tenth of a percent is 1 us for each of 997 samples a second, far less than a run takes."""
+        little, few = self.runs("--run-share", "0.1%")
+        much, many = self.runs("--run-share", "50%")
+        self.assertEqual((little.profile.meta("run_share_ppm"), much.profile.meta("run_share_ppm")),
+                         ("1000", "500000"))
+        self.assertGreater(many, 0.8)
+        self.assertLess(few, 0.2)
+
+    def test_given_number(self):
+        run, share = self.runs("--run-every", "4")
+        self.assertEqual((run.profile.meta("run_every"), run.profile.meta("run_share_ppm")), ("4", "0"))
+        self.assertAlmostEqual(share, 0.25, delta=0.06)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Any bytes as a hotlist: what decodes has just these bytes, and can be asked, continued and merged. */
+/*
+ * Any bytes as a hotlist: what decodes has just these bytes, and can be asked, continued and
+ * merged.
+ */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "profile/hotlist.h"
+#include "values/hotlist.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,13 +3,13 @@
  * libFuzzer: any bytes as a perf ring's contents.
  *
  *	clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -Isrc \
- *		tests/fuzz/perfring_fuzz.c src/ingest/perfrecord.c -o perfring_fuzz
+ *		tests/fuzz/perfring_fuzz.c src/recorder/perfrecord.c -o perfring_fuzz
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "ingest/perfrecord.h"
+#include "recorder/perfrecord.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -22,6 +22,9 @@ static uint64_t event_touch(const struct event *event)
 		sum += strlen(event->mmap.path);
 	if (event->kind == EVENT_COMM || event->kind == EVENT_EXEC)
 		sum += strlen(event->comm);
+	if (event->kind == EVENT_SAMPLE)
+		for (size_t i = 0; i < event->sample.kernel_count; i++)
+			sum += event->sample.kernel_frames[i];
 	if (event->kind == EVENT_SAMPLE)
 		for (size_t i = 0; i < event->sample.stack.size; i++)
 			sum += event->sample.stack.bytes[i];

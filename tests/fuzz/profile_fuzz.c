@@ -18,13 +18,13 @@
 
 #include "analyse/order_cycles.h"
 #include "base/mem.h"
-#include "profile/flow.h"
+#include "paths/flow.h"
 #include "store/profile.h"
 #include "store/store.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { STACKS = 40, PATCH_SIZE = 4, RUNS = 3, STEPS = 3000, SEED = 77 };
+enum { STACKS = 40, PATCH_SIZE = 4, BLOCKS = 3, STEPS = 3000, SEED = 77 };
 enum { DECODED = 8 }; /* decoding needs models of many megabytes: not for each input */
 
 static char path[64];
@@ -48,10 +48,10 @@ static void values_put(struct store *store, uint32_t i)
 	static const uint8_t list[STACKS] = { 1 };
 	struct location_id location = { i };
 
-	store_value_put(store, &(struct store_value){ .id = STACKS + 1 - i,
+	store_value_put(store, &(struct store_value){ .id.v = STACKS + 1 - i,
 						      .location = location,
 						      .caller.v = i % 2 ? i : 0,
-						      .item = 1 + i % 2,
+						      .item.v = 1 + i % 2,
 						      .owner = i % 3 ? (int64_t)i : -1,
 						      .width = i,
 						      .total = 2 * i,
@@ -60,7 +60,8 @@ static void values_put(struct store *store, uint32_t i)
 						      .maximum = i,
 						      .list = list,
 						      .list_size = i });
-	store_value_name_put(store, (uint64_t)i << 58, location, "[heap]");
+	store_value_name_put(store,
+			     &(struct store_value_name){ (uint64_t)i << 58, location, "[heap]" });
 	store_parameter_put(store, &(struct store_parameter){ .symbol.v = i,
 							      .argument = i % STORE_ARGUMENTS,
 							      .name = "n",
@@ -71,12 +72,18 @@ static void values_put(struct store *store, uint32_t i)
 static void runs_put(struct store *store)
 {
 	store_value_item_put(store, &(struct store_value_item){
-					    .id = 1, .text = "a", .class = "run", .words = 1 });
+					    .id.v = 1, .text = "a", .class = "run", .words = 1 });
 	store_value_item_put(store, &(struct store_value_item){
-					    .id = 2, .text = "b", .class = "entry", .words = 8 });
-	store_run_end_set(store, "length", "", "reached the length", 1);
-	store_run_end_set(store, "unknown", "cpuid", "unknown", 2);
-	store_run_loss_set(store, "nested", "nested", 1);
+					    .id.v = 2, .text = "b", .class = "entry", .words = 8 });
+	store_run_end_put(store, &(struct store_run_end){ .reason = "length",
+							  .mnemonic = "",
+							  .text = "reached the length",
+							  .count = 1 });
+	store_run_end_put(store, &(struct store_run_end){ .reason = "unknown",
+							  .mnemonic = "cpuid",
+							  .text = "unknown",
+							  .count = 2 });
+	store_loss_set(store, RECORDING_VALUES, "nested", "nested", 1);
 }
 
 static int row_put(void *context, struct flow *flow, const struct sequence_row *row)
@@ -87,7 +94,7 @@ static int row_put(void *context, struct flow *flow, const struct sequence_row *
 	return store_flow_put(context, &(struct store_flow){ .thread.v = 1,
 							     .row = (uint32_t)number++,
 							     .instructions = end[0],
-							     .runs = end[1],
+							     .blocks = end[1],
 							     .paths = end[2],
 							     .repeats = end[3],
 							     .strata = end[4],
@@ -99,11 +106,11 @@ static int row_put(void *context, struct flow *flow, const struct sequence_row *
 
 static int paths_put(void *context, const struct sequence_definitions *row)
 {
-	return store_path_table_put(context, &(struct store_definitions){ .process.v = 2,
-									  .first = row->first,
-									  .count = row->count,
-									  .data = row->data,
-									  .size = row->size });
+	return store_path_table_put(context, &(struct store_path_table){ .process.v = 2,
+									 .first = row->first,
+									 .count = row->count,
+									 .data = row->data,
+									 .size = row->size });
 }
 
 static int cycles_put(void *context, const struct cyclepack_piece *piece)
@@ -123,56 +130,46 @@ static int cycle_put(void *context, const struct flow_cycle *cycle)
 	return cyclepack_add(&pack, cycle);
 }
 
-/* Runs are one, two and three blocks. */
-static void order_runs_put(struct store *store)
+/* Segments are one, two and three blocks. */
+static size_t segment_blocks(void *context, uint32_t segment, const uint32_t **ret)
 {
-	const uint32_t blocks[RUNS] = { 1, 2, 3 };
-	struct run_blocks runs[RUNS];
-	struct coder coder;
+	static const uint32_t blocks[BLOCKS] = { 1, 2, 3 };
 
-	for (uint32_t i = 0; i < RUNS; i++) {
-		store_block_put(store, &(struct store_block){ i + 1, { i + 1 }, 4, 1 });
-		runs[i] = (struct run_blocks){ blocks, i + 1 };
-	}
-	coder_init(&coder, RUNS_EXPECTED);
-	runs_encode(&coder, runs, RUNS);
-	store_run_table_put(store, &(struct store_definitions){ .process.v = 2,
-								.first = 1,
-								.count = RUNS,
-								.data = coder.out.items,
-								.size = coder.out.count });
-	store_run_parent_put(store, (struct process_id){ 1 }, (struct process_id){ 2 }, 2);
-	coder_deinit(&coder);
+	*ret = blocks;
+	return segment;
 }
 
 static void order_put(struct store *store)
 {
-	static const uint32_t weights[RUNS + 1] = { 0, 1, 2, 3 };
+	static const uint32_t weights[BLOCKS + 1] = { 0, 1, 1, 1 };
 	struct flow_space *space = NULL;
-	uint32_t runs[STEPS], seed = SEED;
+	uint32_t segments[STEPS], seed = SEED;
 	struct flow *flow;
 
-	order_runs_put(store);
+	for (uint32_t i = 0; i < BLOCKS; i++)
+		store_block_put(store, &(struct store_block){ { i + 1 }, { i + 1 }, 4, 1 });
 	cyclepack_init(&pack, cycles_put, store);
-	must(flow_space_create(&(struct flow_space_options){ .row = row_put,
+	must(flow_space_create(&(struct flow_space_options){ .blocks = segment_blocks,
+							     .row = row_put,
 							     .definitions = paths_put,
 							     .cycle = cycle_put,
 							     .row_repeats = 512,
 							     .context = store },
 			       &space) == 0);
-	flow_weights_set(space, weights, RUNS + 1);
+	flow_weights_set(space, weights, BLOCKS + 1);
 	flow = flow_create(space, NULL);
 	for (size_t i = 0; i < STEPS; i++) {
 		seed = seed * 1664525 + 1013904223;
-		runs[i] = 1 + (seed >> 16) % RUNS;
+		segments[i] = 1 + (seed >> 16) % BLOCKS;
 	}
-	must(flow_push(flow, runs, STEPS) == 0 && flow_finish(flow) == 0);
+	must(flow_push(flow, segments, STEPS) == 0 && flow_finish(flow) == 0);
 	flow_destroy(flow);
 	must(flow_space_finish(space) == 0 && cyclepack_flush(&pack) == 0);
 	cyclepack_deinit(&pack);
 	flow_space_destroy(space);
 	store_layer_put(store, &(struct store_layer){ .thread.v = 1, .symbols = STEPS });
-	store_rare_cycle_put(store, (struct process_id){ 2 }, 1, 1, 1, 1);
+	store_rare_cycle_put(store,
+			     &(struct store_rare_cycle){ (struct process_id){ 2 }, 1, 1, 1, 1 });
 }
 
 static void rows_put(struct store *store)
@@ -190,29 +187,37 @@ static void rows_put(struct store *store)
 								.path = "/m" });
 		store_symbol_put(store, &(struct store_symbol){
 						.id.v = i, .module.v = i, .name = "symbol" });
-		store_file_put(store, (struct file_id){ i }, "/file.c");
-		store_location_put(store, location, (struct module_id){ i }, i);
+		store_file_put(store, &(struct store_file){ (struct file_id){ i }, "/file.c" });
+		store_location_put(store,
+				   &(struct store_location){ .id = location,
+							     .module = (struct module_id){ i },
+							     .address = i });
 		store_frame_put(store, &(struct store_frame){
 					       .location = location, .symbol.v = i, .file.v = i });
-		store_stack_put(store, (struct stack_id){ i }, (struct stack_id){ i / 2 },
-				location);
+		store_stack_put(store,
+				&(struct store_stack){ (struct stack_id){ i },
+						       (struct stack_id){ i / 2 }, location });
 		store_samples_add(store, (struct thread_id){ i }, (struct stack_id){ i }, i, i);
 		values_put(store, i);
 	}
 	runs_put(store);
 	order_put(store);
-	store_loss_set(store, "nested", "nested", 1);
-	store_stack_end_set(store, "complete", "complete", 1);
+	store_loss_set(store, RECORDING_SAMPLES, "nested", "nested", 1);
+	store_stack_end_put(store, &(struct store_stack_end){
+					   .reason = "complete", .text = "complete", .count = 1 });
 }
 
-/* As a killed collector leaves them, but in the file itself instead of its log. */
+/* As a killed recorder leaves them, but in the file itself instead of its log. */
 static void recent_put(void)
 {
 	sqlite3 *db;
 
 	must(sqlite3_open(path, &db) == SQLITE_OK);
-	must(sqlite3_exec(db, "insert into recent select thread, stack, 1, 0 from sample", NULL,
-			  NULL, NULL) == SQLITE_OK);
+	must(sqlite3_exec(db,
+			  "insert into recent select recording, stack, thread, 1, 0 from sample; "
+			  "update recording set kept = (select sum(count) from sample_all) where "
+			  "kind = 'samples'",
+			  NULL, NULL, NULL) == SQLITE_OK);
 	sqlite3_close(db);
 }
 
@@ -265,7 +270,7 @@ static void names_check(const struct profile *p)
 	for (size_t i = 0; i < p->frame_count; i++)
 		must(p->frames[i].symbol < p->symbol_count && p->frames[i].file < p->file_count);
 	for (size_t i = 0; i < p->file_count; i++)
-		must(p->files[i] != NULL);
+		must(p->files[i].path != NULL);
 	for (size_t i = 1; i < p->location_count; i++)
 		must(p->locations[i].module < p->module_count &&
 		     (uint64_t)p->locations[i].first_frame + p->locations[i].frame_count <=
@@ -384,7 +389,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		file_write(data, size);
 	else
 		damaged_write(data, size);
-	if (profile_load_flow(path, &profile) == 0) {
+	if (profile_load(path, DOMAIN_ALL, &profile) == 0) {
 		profile_check(profile);
 		if (size && data[size - 1] % DECODED == 0)
 			order_check_all(profile);

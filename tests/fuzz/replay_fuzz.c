@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Any bytes as the record of a run, over a few fixed translations: it is told or refused, in bounded time. The words of
- * the log are as the input has them, but for a byte before each that says whether it stands for a block.
+ * Any bytes as the record of a run, over a few fixed translations: it is told or refused, in
+ * bounded time. The words of the log are as the input has them, but for a byte before each that
+ * says whether it stands for a block.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -9,7 +10,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "ingest/replay.h"
+#include "recorder/replay.h"
 #include "isa/lift.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -36,16 +37,16 @@ static const struct {
 #undef CODE
 };
 
-struct blocks {
+struct translations {
 	struct translation all[BLOCKS];
 };
 
-struct translation *blocks_get(const struct blocks *blocks, uint32_t serial)
+struct translation *translations_get(const struct translations *blocks, uint32_t serial)
 {
 	return serial && serial <= BLOCKS ? (struct translation *)&blocks->all[serial - 1] : NULL;
 }
 
-static void blocks_fill(struct blocks *blocks)
+static void blocks_fill(struct translations *blocks)
 {
 	for (uint32_t i = 0; i < BLOCKS; i++) {
 		struct translation *translation = &blocks->all[i];
@@ -68,20 +69,23 @@ struct told {
 	size_t instructions;
 };
 
-static int on_place(void *ctx, const struct replay_place *place, struct capture_facts *facts)
+static int on_place(void *ctx, const struct replay_place *place, struct selection_facts *facts)
 {
 	struct told *told = ctx;
 
 	must(place->translation && place->at < UOP_CODE_MAX && place->number < UOP_BLOCK_MAX);
-	must(place->class != CAPTURE_CONTEXT && place->class < CAPTURE_CLASS_COUNT);
-	for (unsigned i = 0; i < CAPTURE_SOURCE_COUNT; i++)
+	must(place->class != SELECTION_CONTEXT && place->class < SELECTION_CLASS_COUNT);
+	for (unsigned i = 0; i < SELECTION_SOURCE_COUNT; i++)
 		if (facts->known >> i & 1)
 			must(facts->widths[i] >= 1 && facts->widths[i] <= 64);
-	told->instructions += place->class == CAPTURE_INSTRUCTION;
+	told->instructions += place->class == SELECTION_INSTRUCTION;
 	return 0;
 }
 
-/* Where the log says that a block is entered, it says which: inputs would hardly ever guess both words. */
+/*
+ * Where the log says that a block is entered, it says which: inputs would hardly ever guess both
+ * words.
+ */
 static void log_fill(struct run_record *run, const uint8_t *data, size_t size)
 {
 	uint64_t pc = run->pc, missing[RUN_MISSING_WORDS(RUN_LOG_MAX)] = {};
@@ -108,7 +112,7 @@ static void log_fill(struct run_record *run, const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct blocks blocks;
+	static struct translations blocks;
 	static struct replay *replay;
 	struct run_record *run = mem_zalloc(RUN_RECORD_MAX);
 	struct told told = { .run = run };

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Any bytes as a row, as definitions of paths or as cycles: what can be read makes sense by itself. */
+/*
+ * Any bytes as a row, as definitions of paths or as cycles: what can be read makes sense by itself.
+ */
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "profile/cyclepack.h"
-#include "profile/sequence.h"
+#include "paths/cyclepack.h"
+#include "paths/sequence.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

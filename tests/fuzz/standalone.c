@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Runs a fuzz target over files and directories of files, without libFuzzer: keeps old findings found.
- * Prints how many inputs it ran; a directory that cannot be read is a failure, so that a lost corpus shows.
+ * Runs a fuzz target over files and directories of files, without libFuzzer: keeps old findings
+ * found. Prints how many inputs it ran; a directory that cannot be read is a failure, so that a
+ * lost corpus shows.
  */
 #include <fts.h>
 #include <stdint.h>

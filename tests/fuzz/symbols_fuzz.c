@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Fuzzing of src/symbols. An input that begins like an ELF file is read as one; otherwise its first byte chooses
- * the reader and the rest is what it reads.
+ * Fuzzing of src/symbols. An input that begins like an ELF file is read as one; otherwise its first
+ * byte chooses the reader and the rest is what it reads.
  *
- * libdw runs in a process of its own (src/symbols/worker.h), so that its crashes are no findings: what is looked
- * for is a crash, a hang or an unsound answer on the asking side.
+ * libdw runs in a process of its own (src/symbols/worker.h), so that its crashes are no findings:
+ * what is looked for is a crash, a hang or an unsound answer on the asking side.
  */
 #include <elf.h>
 #include <stdint.h>
@@ -64,12 +64,15 @@ static void jitmap_try(const uint8_t *data, size_t size)
 	AUTO(close_fd) int fd = memory_file(data, size);
 	AUTO(jitmap_destroy_auto) struct jitmap *map = NULL;
 	struct symbol_answer answer;
+	uint8_t code[256];
 
 	if (jitmap_open(fd, &map) < 0)
 		return;
-	for (unsigned int bit = 0; bit < 64; bit++)
+	for (unsigned int bit = 0; bit < 64; bit++) {
+		jitmap_code(map, 1ull << bit, code, sizeof(code));
 		if (jitmap_resolve(map, 1ull << bit, &answer) == 0)
 			answer_check(&answer);
+	}
 }
 
 static void kallsyms_try(const uint8_t *data, size_t size)

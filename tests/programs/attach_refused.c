@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Processes that nobody can attach to, by name. Each says "ready", goes on until its input ends, and says so. */
+/*
+ * Processes that nobody can attach to, by name. Each says "ready", goes on until its input ends,
+ * and says so.
+ */
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdio.h>

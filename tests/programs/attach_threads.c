@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads that each wait or work in another way and check every result, until stdin ends. Whatever is done to the process from
- * outside, such as an engine that comes and goes, the output is the same: "ready", "slept" when the long waits were over
- * at least once, and in the end a line for each kind of thread.
+ * Threads that each wait or work in another way and check every result, until stdin ends. Whatever
+ * is done to the process from outside, such as an engine that comes and goes, the output is the
+ * same: "ready", "slept" when the long waits were over at least once, and in the end a line for
+ * each kind of thread.
  */
 #include <asm/prctl.h>
 #include <errno.h>
@@ -436,7 +437,10 @@ static void prepare(void)
 	sigaction(SIGSEGV, &action, NULL);
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
-	/* Ignored, it would now and then interrupt a thread that waits: when glibc blocks all signals in the thread that has children. */
+	/*
+	 * Ignored, it would now and then interrupt a thread that waits: when glibc blocks all
+	 * signals in the thread that has children.
+	 */
 	sigaddset(&set, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	sem_init(&sent, 0, 0);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Runs a program N times, one after the other, and prints the pids and at last their CPU time: blips N PROGRAM... */
+/*
+ * Runs a program N times, one after the other, and prints the pids and at last their CPU time:
+ * blips N PROGRAM...
+ */
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Burns the time in a function named WORK, then becomes the program in its arguments. chain SECONDS [PROGRAM...] */
+/*
+ * Burns the time in a function named WORK, then becomes the program in its arguments. chain SECONDS
+ * [PROGRAM...]
+ */
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Computes the same checksum over and over for so many seconds of CPU time, or until SIGUSR1, and prints it and how
- * often it was another.
+ * Computes the same checksum over and over for so many seconds of CPU time, or until SIGUSR1, and
+ * prints it and how often it was another.
  */
 #include <signal.h>
 #include <stdint.h>

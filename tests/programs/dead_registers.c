@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * dead_registers ROUNDS [signals]: ways to write a register, at the target of a branch where flags are dead. Each is executed ROUNDS
- * times with the same values in all registers, and must leave the same in them each time. One of them faults. Prints a hash of what
- * each has left. With "signals" a timer interrupts all of that, and its handler checks that it sees an instruction of this program.
+ * dead_registers ROUNDS [signals]: ways to write a register, at the target of a branch where flags
+ * are dead. Each is executed ROUNDS times with the same values in all registers, and must leave the
+ * same in them each time. One of them faults. Prints a hash of what each has left. With "signals" a
+ * timer interrupts all of that, and its handler checks that it sees an instruction of this program.
  */
 #include <signal.h>
 #include <stdint.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Has as many different stacks as it can: a random walk through four functions that call each other, 200 calls deep, in
- * two threads. Prints how many nanoseconds the kernel says both have run. diverse SECONDS
+ * Has as many different stacks as it can: a random walk through four functions that call each
+ * other, 200 calls deep, in two threads. Prints how many nanoseconds the kernel says both have run.
+ * diverse SECONDS
  */
 #include <fcntl.h>
 #include <pthread.h>

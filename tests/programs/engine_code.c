@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Code that changes, in every way that programs do it. Prints what it computed; says so and ends with 1 if that is wrong. */
+/*
+ * Code that changes, in every way that programs do it. Prints what it computed; says so and ends
+ * with 1 if that is wrong.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -299,6 +302,38 @@ static void flags(void)
 	}
 }
 
+/*
+ * Code that overwrites the flags before it reads them becomes code that reads those which were set
+ * before, and back: what the old code made of the flags says nothing about the new.
+ */
+static void flags_change(void)
+{
+	static const uint8_t head[] = {
+		0x83, 0xff, 0x0a, /* cmp $10, %edi */
+		0xeb, 0x00, /* jmp behind */
+	};
+	static const uint8_t kills[] = {
+		0x31, 0xc0, /* xor %eax, %eax */
+		0x83, 0xc0, 0x07, /* add $7, %eax */
+		0xc3, 0x90, 0x90, /* ret */
+	};
+	static const uint8_t reads[] = {
+		0x0f, 0x92, 0xc0, /* setb %al */
+		0x0f, 0xb6, 0xc0, /* movzbl %al, %eax */
+		0xc3, 0x90, /* ret */
+	};
+	uint8_t *code = map_code(PAGE);
+
+	memcpy(code, head, sizeof(head));
+	for (int i = 0; i < 20000; i++) {
+		int read = i % 3 != 0;
+
+		memcpy(code + sizeof(head), read ? reads : kills, sizeof(reads));
+		check(((int (*)(int))(uintptr_t)code)(i % 20), read ? i % 20 < 10 : 7,
+		      "flags of other code");
+	}
+}
+
 static uint8_t *watched;
 static volatile int seen, wrong;
 
@@ -341,7 +376,10 @@ static void signals(void)
 	check(wrong, 0, "registers in a handler");
 }
 
-/* With alignment checks on, an access that is not aligned is a fault: whoever else reads must not make one. */
+/*
+ * With alignment checks on, an access that is not aligned is a fault: whoever else reads must not
+ * make one.
+ */
 static void alignment(void)
 {
 	static const uint8_t code[] = {
@@ -467,7 +505,10 @@ static void crash(void)
 	memset(nowhere, 0, 1);
 }
 
-/* Much code, each piece for a short while. Argument: megabytes. The memory that this takes is bounded. */
+/*
+ * Much code, each piece for a short while. Argument: megabytes. The memory that this takes is
+ * bounded.
+ */
 static void churn(long megabytes)
 {
 	enum { AREA = 1 << 20, STEP = 64 };
@@ -495,11 +536,22 @@ int main(int argc, char **argv)
 		const char *name;
 		void (*run)(void);
 	} cases[] = {
-		{ "rewrite", rewrite },	    { "toggle", toggle },   { "views", views },
-		{ "processes", processes }, { "self", self },	    { "threads", threads },
-		{ "kernel", kernel },	    { "forks", forks },	    { "mappings", mappings },
-		{ "flags", flags },	    { "signals", signals }, { "alignment", alignment },
-		{ "stack", stack },	    { "blocked", blocked }, { "faults", faults },
+		{ "rewrite", rewrite },
+		{ "toggle", toggle },
+		{ "views", views },
+		{ "processes", processes },
+		{ "self", self },
+		{ "threads", threads },
+		{ "kernel", kernel },
+		{ "forks", forks },
+		{ "mappings", mappings },
+		{ "flags", flags },
+		{ "flags_change", flags_change },
+		{ "signals", signals },
+		{ "alignment", alignment },
+		{ "stack", stack },
+		{ "blocked", blocked },
+		{ "faults", faults },
 	};
 
 	if (argc == 2 && !strcmp(argv[1], "crash"))

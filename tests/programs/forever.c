@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Says "ready" and burns time in a function named WORK until it is killed. With an argument it first deletes itself. */
+/*
+ * Says "ready" and burns time in a function named WORK until it is killed. With an argument it
+ * first deletes itself.
+ */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A process, its child and its grandchild, none of which executes another program; prints the three pids. */
+/*
+ * A process, its child and its grandchild, none of which executes another program; prints the three
+ * pids.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Works, changes its real and effective ids, its name and its control group (argument, optional), and works on. */
+/*
+ * Works, changes its real and effective ids, its name and its control group (argument, optional),
+ * and works on.
+ */
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <unistd.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Makes three functions at run time and runs them: outer calls inner, and later also late, which calls back to C.
- * With the argument "map" they are named in /tmp/perf-PID.map, late only when it comes to be.
+ * Makes three functions at run time and runs them: outer calls inner, and later also late, which
+ * calls back to C. With the argument "map" they are named in /tmp/perf-PID.map, late only when it
+ * comes to be; with "exit", when the program ends.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,18 +20,24 @@ static const unsigned char inner[] = { 0x55, 0x48, 0x89, 0xe5, 0x48, 0xff,
 static const unsigned char outer[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd6, 0x5d, 0xc3 };
 static volatile unsigned long sink;
 
-static void *emit(char *at, const unsigned char *code, size_t size, const char *name, int map)
+static void map_write(const char *at, size_t size, const char *name)
 {
 	char path[64];
 	FILE *file;
 
-	memcpy(at, code, size);
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
-	file = map ? fopen(path, "a") : NULL;
+	file = fopen(path, "a");
 	if (file) {
 		fprintf(file, "%lx %zx %s\n", (unsigned long)at, size, name);
 		fclose(file);
 	}
+}
+
+static void *emit(char *at, const unsigned char *code, size_t size, const char *name, int map)
+{
+	memcpy(at, code, size);
+	if (map)
+		map_write(at, size, name);
 	return at;
 }
 
@@ -62,5 +69,10 @@ int main(int argc, char **argv)
 	run(second, 300000, first, 0.4);
 	second = (function)emit(code + 4096, outer, sizeof(outer), "late made at run time", map);
 	run(second, 300000, (void *)callback, 0.4);
+	if (argc > 1 && !strcmp(argv[1], "exit")) {
+		map_write(code, sizeof(inner), "inner made at run time");
+		map_write(code + 64, sizeof(outer), "outer made at run time");
+		map_write(code + 4096, sizeof(outer), "late made at run time");
+	}
 	return 0;
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* To be preloaded: taking a batch out of a BPF map takes longer than a round of the collector may. */
+/*
+ * To be preloaded: taking a batch out of a BPF map takes longer than a round of the recorder may.
+ */
 #include <dlfcn.h>
 #include <unistd.h>
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Has a busy thread, says "ready" and waits for a line. Then come another thread, a child, a thread of the child and,
- * if it is given as arguments, a program that a second child becomes; each burns 0.3 s. Prints their pids.
+ * Has a busy thread, says "ready" and waits for a line. Then come another thread, a child, a thread
+ * of the child and, if it is given as arguments, a program that a second child becomes; each burns
+ * 0.3 s. Prints their pids.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A place: a program that goes to one spot of its code, says "ready" and stays there. Where it stays it calls two
- * functions over and over, so that there are instructions before, within and after prologues and epilogues.
+ * A place: a program that goes to one spot of its code, says "ready" and stays there. Where it
+ * stays it calls two functions over and over, so that there are instructions before, within and
+ * after prologues and epilogues.
  */
 #pragma once
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* In a signal handler on a stack of its own, once below and once above the other in memory: the heap and main's. */
+/*
+ * In a signal handler on a stack of its own, once below and once above the other in memory: the
+ * heap and main's.
+ */
 #include <signal.h>
 #include <stdlib.h>
 

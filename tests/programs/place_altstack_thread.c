@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* As place_altstack.c, but the interrupted stack, a thread's, lies below the handler's, which is part of main's. */
+/*
+ * As place_altstack.c, but the interrupted stack, a thread's, lies below the handler's, which is
+ * part of main's.
+ */
 #include <pthread.h>
 #include <signal.h>
 #include <unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The call of a function that does not return is its caller's last instruction, so that the return address lies in the
- * next function. Built without padding between functions.
+ * The call of a function that does not return is its caller's last instruction, so that the return
+ * address lies in the next function. Built without padding between functions.
  */
 #include <stdlib.h>
 

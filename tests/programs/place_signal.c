@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* In a signal handler; what it interrupted has no frame of its own, and its return address is on top of the stack. */
+/*
+ * In a signal handler; what it interrupted has no frame of its own, and its return address is on
+ * top of the stack.
+ */
 #include <signal.h>
 
 #include "place.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Frames that are found from registers other than rsp and rbp, as cryptography, the dynamic linker and vfork have them.
- * The argument says which: scratch, rbx or vfork.
+ * Frames that are found from registers other than rsp and rbp, as cryptography, the dynamic linker
+ * and vfork have them. The argument says which: scratch, rbx or vfork.
  */
 #include <string.h>
 #include <sys/wait.h>

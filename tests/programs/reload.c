@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Loads two libraries in turn, several times; the second gets the address that the first has just left. Prints the CPU
- * time spent in each and whether the addresses were the same. reload LIBRARY LIBRARY ROUNDS SECONDS [apart]
- * With "apart" the second library has a caller of its own, so that a stack tells which of them it was.
+ * Loads two libraries in turn, several times; the second gets the address that the first has just
+ * left. Prints the CPU time spent in each and whether the addresses were the same. reload LIBRARY
+ * LIBRARY ROUNDS SECONDS [apart] With "apart" the second library has a caller of its own, so that a
+ * stack tells which of them it was.
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Six functions with known shares of the time: 40, 25, 15, 10, 6 and 4 of 100 steps. shares SECONDS
- * A step is a chain of multiplications, each of which waits for the one before: wherever the loop lies in memory, and
- * whatever runs beside it on the core, it takes the same time in all of them.
+ * A step is a chain of multiplications, each of which waits for the one before: wherever the loop
+ * lies in memory, and whatever runs beside it on the core, it takes the same time in all of them.
  */
 #include <stdlib.h>
 

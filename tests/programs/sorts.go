@@ -12,7 +12,7 @@ import (
 
 func work(seed int64, group *sync.WaitGroup) {
 	random := rand.New(rand.NewSource(seed))
-	for round := 0; round < 40; round++ {
+	for round := 0; round < 120; round++ {
 		words := make([]string, 8000)
 		for i := range words {
 			words[i] = fmt.Sprint(random.Int63())

@@ -5,7 +5,7 @@ use std::thread;
 
 fn work(mut seed: u64) -> usize {
     let mut total = 0;
-    for _ in 0..60 {
+    for _ in 0..240 {
         let mut map = BTreeMap::new();
         let mut numbers = Vec::new();
         for i in 0..4000u64 {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Burns CPU time in two threads and prints how many nanoseconds the kernel says both have run. spend SECONDS */
+/*
+ * Burns CPU time in two threads and prints how many nanoseconds the kernel says both have run.
+ * spend SECONDS
+ */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>

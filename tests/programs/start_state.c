@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Everything that a program finds at its first instruction, in text: registers, flags, bases, floating-point control, and the
- * stack from rsp to its end, which holds arguments, environment and auxiliary vector. No libc, so that nothing comes before.
+ * Everything that a program finds at its first instruction, in text: registers, flags, bases,
+ * floating-point control, and the stack from rsp to its end, which holds arguments, environment and
+ * auxiliary vector. No libc, so that nothing comes before.
  *
- * Built with -nostdlib -static or -static-pie. What differs between any two runs, AT_RANDOM's bytes, is left out.
+ * Built with -nostdlib -static or -static-pie. What differs between any two runs, AT_RANDOM's
+ * bytes, is left out.
  */
 #include <asm/prctl.h>
 #include <asm/unistd.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A program without a library, so short that it can be followed instruction by instruction: branches, calls, returns, jumps
- * through a table, a loop, a repeated instruction, system calls.
+ * A program without a library, so short that it can be followed instruction by instruction:
+ * branches, calls, returns, jumps through a table, a loop, a repeated instruction, system calls.
  */
 static char text[64];
 static volatile int sink;

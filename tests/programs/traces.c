@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * traces ROUNDS [signals]: a loop through calls, returns, an indirect call and branches that are nearly always taken, so that
- * the engine makes traces of it. Now and then it goes another way, or reads a page that is not there; with "signals", a timer
- * interrupts it as well. Handlers check that they see an instruction of this program. Prints what it computed.
+ * traces ROUNDS [signals]: a loop through calls, returns, an indirect call and branches that are
+ * nearly always taken, so that the engine makes traces of it. Now and then it goes another way, or
+ * reads a page that is not there; with "signals", a timer interrupts it as well. Handlers check
+ * that they see an instruction of this program. Prints what it computed.
  */
 #include <signal.h>
 #include <stdint.h>

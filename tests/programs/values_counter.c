@@ -5,9 +5,10 @@
  *	values_counter count PROGRAM FUNCTION-ADDRESS	counts during the second call of the function
  *	values_counter run PROGRAM			becomes the program, in the same surroundings
  *
- * The program is started without an environment and at fixed addresses, so that pointers are the same in each run. What
- * an instruction writes is decoded with Zydis; what it wrote is read from the registers and the memory of the program.
- * Nothing of what is to be tested is used. Prints one line for each value of each place:
+ * The program is started without an environment and at fixed addresses, so that pointers are the
+ * same in each run. What an instruction writes is decoded with Zydis; what it wrote is read from
+ * the registers and the memory of the program. Nothing of what is to be tested is used. Prints one
+ * line for each value of each place:
  *
  *	item address caller value count		hexadecimal but for the item and the count
  *
@@ -78,7 +79,7 @@ static void die(const char *what)
 	error(1, errno, "%s", what);
 }
 
-/* --- The program ---------------------------------------------------------------------------------- */
+/* --- The program ------------------------------------------------------------------------------ */
 
 static void become(char *program)
 {
@@ -190,7 +191,7 @@ static void run_to(uint64_t address)
 	ptrace(PTRACE_SETREGS, pid, NULL, &regs);
 }
 
-/* --- Counting --------------------------------------------------------------------------------------- */
+/* --- Counting --------------------------------------------------------------------------------- */
 
 static void count(enum item item, uint64_t pc, uint64_t caller, uint64_t value)
 {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* An interpreter of a little stack machine: it counts primes by trial division and keeps a histogram. */
+/*
+ * An interpreter of a little stack machine: it counts primes by trial division and keeps a
+ * histogram.
+ */
 #include "values_work.h"
 
 enum op { PUSH, LOAD, STORE, ADD, MUL, MOD, LESS, JUMP, JUMP_ZERO, BUMP, HALT };

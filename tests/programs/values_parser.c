@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A recursive parser of arithmetic in a text that it wrote itself: characters, branches, calls from several places. */
+/*
+ * A recursive parser of arithmetic in a text that it wrote itself: characters, branches, calls from
+ * several places.
+ */
 #include "values_work.h"
 
 enum { TEXT = 2000, DEEP = 3 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Functions that are given addresses of data, of bss, of the heap, of the stack, of code and of memory without a name,
- * again and again. Maps a file, if one is named.
+ * Functions that are given addresses of data, of bss, of the heap, of the stack, of code and of
+ * memory without a name, again and again. Maps a file, if one is named.
  */
 #include <fcntl.h>
 #include <stdint.h>

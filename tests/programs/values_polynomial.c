@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Polynomials and small matrices, in whole numbers and in floating point; the degree is nearly always the same. */
+/*
+ * Polynomials and small matrices, in whole numbers and in floating point; the degree is nearly
+ * always the same.
+ */
 #include "values_work.h"
 
 enum { DEGREE = 4, DEGREE_RARE = 2, POINTS = 700, SIZE = 12 };

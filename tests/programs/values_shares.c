@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Values with shares that are known: 97 and 3 in a hundred, 60 and 40, all alike. What the rare or the frequent one leads
- * to may be slow, and much or little code: an interrupt then comes more often near one value than near another.
+ * Values with shares that are known: 97 and 3 in a hundred, 60 and 40, all alike. What the rare or
+ * the frequent one leads to may be slow, and much or little code: an interrupt then comes more
+ * often near one value than near another.
  */
 #include "values_work.h"
 

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A hash table with chains, larger than the near caches; keys are skewed, and found, counted up or replaced. */
+/*
+ * A hash table with chains, larger than the near caches; keys are skewed, and found, counted up or
+ * replaced.
+ */
 #include "values_work.h"
 
 enum { BUCKETS = 2048, KEYS = 5000, LOOKUPS = 1500, KINDS = 4 };

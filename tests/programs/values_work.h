@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the programs of the test of value profiles share. Each calls work() for ever, and each call does exactly the
- * same, so that the values of one call, counted one by one, are those of any sample.
+ * What the programs of the test of value profiles share. Each calls work() for ever, and each call
+ * does exactly the same, so that the values of one call, counted one by one, are those of any
+ * sample.
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * ways ROUNDS: a loop that goes four ways, each as often as the others, so that no trace from the loop's head goes beyond. On each way
- * all branches are taken. Prints what it computed. Functions have to stay in this order (-fno-toplevel-reorder).
+ * ways ROUNDS: a loop that goes four ways, each as often as the others, so that no trace from the
+ * loop's head goes beyond. On each way all branches are taken. Prints what it computed. Functions
+ * have to stay in this order (-fno-toplevel-reorder).
  */
 #include <stdint.h>
 #include <stdio.h>

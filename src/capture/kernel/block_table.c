@@ -3,8 +3,8 @@
  * Writes the kernel's table of translations.
  *
  * 1. Micro-operations are in place before a slot leads to them.
- * 2. While a slot is written its serial is 0. Serials are not used twice, so a reader that finds the same one before
- *    and after has read one translation.
+ * 2. While a slot is written its serial is 0. Serials are not used twice, so a reader that finds
+ *    the same one before and after has read one translation.
  * 3. Slots become free only all at once: the first free slot ends a search.
  * 4. At most half of the slots are used.
  */

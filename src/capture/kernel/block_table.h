@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The translations that the kernel's interpreter runs, as the host writes them: two arrays that both have mapped, so
- * that neither side needs a system call or a lock. wire/run.h says how a slot is found and written.
+ * The translations that the kernel's interpreter runs, as the host writes them: two arrays that
+ * both have mapped, so that neither side needs a system call or a lock. wire/run.h says how a slot
+ * is found and written.
  */
 #pragma once
 
@@ -25,8 +26,9 @@ int block_table_init(struct block_table *table, int slots_fd, uint32_t slot_coun
 void block_table_deinit(struct block_table *table);
 
 /*
- * The kernel finds the block by key, and by each of its other instructions if all is set; what there was is replaced.
- * serial is the caller's, unique over all translations, not 0. -ENOSPC: no room.
+ * The kernel finds the block by key, and by each of its other instructions if all is set; what
+ * there was is replaced. serial is the caller's, unique over all translations, not 0. -ENOSPC: no
+ * room.
  */
 int block_table_put(struct block_table *table, const struct block_key *key,
 		    const struct uop_block *block, uint32_t serial, bool all);

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The table of translations, in plain memory in place of BPF maps. Reading is as the kernel does it; run_test.c has the kernel itself. */
+// Serves: V4.
+/*
+ * The table of translations, in plain memory in place of BPF maps. Reading is as the kernel does
+ * it; run_test.c has the kernel itself.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -161,7 +165,9 @@ static void newer_blocks_replace_older_ones(void **ctx)
 	assert_int_equal(found.at, 0);
 }
 
-/* Up to half of the slots, everything is found again; then there is no room until all is forgotten. */
+/*
+ * Up to half of the slots, everything is found again; then there is no room until all is forgotten.
+ */
 static void the_table_fills_and_is_emptied(void **ctx)
 {
 	struct block_table *table = &((struct state *)*ctx)->table;

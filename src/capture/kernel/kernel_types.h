@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The few kernel structures the BPF programs read. Only the fields named here are used; their offsets are
- * taken from the running kernel's BTF when the program is loaded (CO-RE), so the order here means nothing.
+ * The few kernel structures the BPF programs read. Only the fields named here are used; their
+ * offsets are taken from the running kernel's BTF when the program is loaded (CO-RE), so the order
+ * here means nothing.
  */
 #pragma once
 
@@ -84,6 +85,7 @@ struct cfs_rq {
 
 struct sched_entity {
 	struct cfs_rq *cfs_rq;
+	unsigned long long sum_exec_runtime;
 } CORE;
 
 struct task_struct {

@@ -21,6 +21,9 @@ void kernel_layout_symbols(FILE *file, struct kernel_layout *ret)
 			continue;
 		if (!strcmp(name, "_text"))
 			ret->image.start = ret->image.end = address;
+		/* Where the memory map hides addresses: without the kernel's data. */
+		else if (!strcmp(name, "_etext") && ret->image.start && address > ret->image.start)
+			ret->image.end = address;
 		else if (!strcmp(name, "page_offset_base"))
 			ret->direct_map_variable = address;
 		else if (!strcmp(name, "vmemmap_base"))

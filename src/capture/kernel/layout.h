@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where the running kernel keeps what may be read: its image, its modules, RAM. Everything else in its address space may
- * be a device.
+ * Where the running kernel keeps what may be read: its image, its modules, RAM. Everything else in
+ * its address space may be a device.
  */
 #pragma once
 
@@ -18,7 +18,8 @@ struct kernel_range {
 struct kernel_layout {
 	int64_t percpu_base; /* the variable this_cpu_off, counted from the CPU's run queue */
 	int64_t preempt_count; /* likewise */
-	uint64_t direct_map_variable; /* address of the variable that holds the direct map's address */
+	/* address of the variable that holds the direct map's address */
+	uint64_t direct_map_variable;
 	uint64_t page_map_variable; /* and of the table of pages */
 	struct kernel_range image;
 	struct kernel_range modules;

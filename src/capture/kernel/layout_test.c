@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is read of the kernel's symbols and memory, on texts in the formats of /proc/kallsyms and /proc/iomem. */
+// Serves: V4.
+/*
+ * What is read of the kernel's symbols and memory, on texts in the formats of /proc/kallsyms and
+ * /proc/iomem.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -90,6 +94,21 @@ static void modules_begin_after_the_image(void **state)
 	assert_int_equal(layout.modules.start, layout.image.end);
 }
 
+/* The memory map shows zeros to all but root: the code is known by its symbols all the same. */
+static void hidden_memory_leaves_the_code(void **state)
+{
+	struct kernel_layout layout;
+
+	layout_read("ffffffff81000000 T _text\nffffffff82206fc8 T _etext\n",
+		    "00000000-00000000 : System RAM\n"
+		    "  00000000-00000000 : Kernel code\n"
+		    "  00000000-00000000 : Kernel bss\n",
+		    &layout);
+	assert_int_equal(layout.image.start, 0xffffffff81000000);
+	assert_int_equal(layout.image.end, 0xffffffff82206fc8);
+	assert_int_equal(ram_count(&layout), 0);
+}
+
 /* Of too many ranges the largest stay: what is left out is not read, which is safe. */
 static void too_many_ranges(void **state)
 {
@@ -156,9 +175,13 @@ static void this_machine(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_usual_machine), cmocka_unit_test(modules_begin_after_the_image),
-		cmocka_unit_test(too_many_ranges), cmocka_unit_test(hidden_addresses),
-		cmocka_unit_test(garbage),	   cmocka_unit_test(this_machine),
+		cmocka_unit_test(a_usual_machine),
+		cmocka_unit_test(modules_begin_after_the_image),
+		cmocka_unit_test(hidden_memory_leaves_the_code),
+		cmocka_unit_test(too_many_ranges),
+		cmocka_unit_test(hidden_addresses),
+		cmocka_unit_test(garbage),
+		cmocka_unit_test(this_machine),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,17 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The kernel's executor of micro-operations: runs ahead of the interrupted context without touching it.
+ * The kernel's executor of micro-operations: runs ahead of the interrupted context without touching
+ * it.
  *
- * Theory. A run goes from block to block. Entering one finds the module that pc lies in, the translation by (module,
- * address), and compares the code it was made of with the code that is there, by their hashes. Then its micro-operations are stepped
- * (wire/uop_exec.h). Loads read the program's memory with helpers that cannot fault, stores go to the overlay, a
- * small hash table of aligned words. What the host cannot know, it finds in the log (wire/run.h).
+ *	in	the registers of a sample, and the translations of code that the host has put into a
+ *		map
+ *	out	one record per run (wire/run.h) in the ring: what the host needs to do it once more
+ *	owner	sampler.bpf.c includes it; what it keeps is memory of the processor it runs on
+ *
+ * Theory. A run goes from block to block. Entering one finds the module that pc lies in, the
+ * translation by (module, address), and compares the code it was made of with the code that is
+ * there, by their hashes. Then its micro-operations are stepped (isa/uop_exec.h). Loads read the
+ * program's memory with helpers that cannot fault, stores go to the overlay, a small hash table of
+ * aligned words. What the host cannot know, it finds in the log (wire/run.h).
  *
  * Invariants
  * 1. Nothing of the interrupted context is written, and memory that may be a device is not read.
  * 2. A translation runs only if the hash of its code is that of what is in memory now.
- * 3. A word of the overlay counts only if its serial number is that of the present run: nothing needs clearing.
- * 4. Everything lies in per-CPU memory: the verifier sees one step, not every history that leads to it.
+ * 3. A word of the overlay counts only if its serial number is that of the present run: nothing
+ *    needs clearing.
+ * 4. Everything lies in per-CPU memory: the verifier sees one step, not every history that leads to
+ *    it.
  */
 #pragma once
 
@@ -19,9 +28,7 @@
 #include "wire/run.h"
 
 /* Set by the loader. */
-const volatile __u32 run_length = 0; /* instructions captured; 0: no runs */
-const volatile __u32 run_skip = 0; /* most instructions skipped before */
-const volatile __u32 run_every = 1; /* one of so many samples has a run */
+const volatile __u8 run_values = 0; /* 0: nothing is interpreted */
 const volatile __u32 blocks_mask =
 	0; /* slots of the table of translations, a power of two, less 1 */
 const volatile __u16 run_flags = 0; /* RUN_SYSTEM, RUN_OVERWRITTEN */
@@ -39,7 +46,20 @@ const volatile struct {
 	__u64 start, size;
 } ram[RUN_RAM_RANGES] = {};
 
+/* Parts of the preemption count (linux/preempt.h). */
+#define SOFTIRQ_SERVED 0x100
+#define HARDIRQ_ONE 0x10000
+#define HARD_MASK 0xff0000 /* interrupts, and those that cannot be masked */
+#define NEED_RESCHED 0x80000000 /* not a part: a flag, inverted */
+
+/* The recorder changes these while it records. */
+volatile __u32 run_every = 0; /* one of so many samples has a run */
+volatile __u32 run_length = 0; /* instructions captured */
+volatile __u32 run_skip = 0; /* most instructions skipped before */
+
 /* Once known. */
+volatile __u32 preempt_ours = HARDIRQ_ONE; /* what our own interrupt adds to the preemption count */
+volatile __u32 preempt_known = 0; /* it was seen, where user code was interrupted */
 volatile __u64 direct_map = 0;
 volatile __u64 page_map = 0; /* a struct page for each page of RAM */
 
@@ -59,7 +79,9 @@ struct {
 	__type(value, struct uop);
 } uops SEC(".maps");
 
-/* Requests that are under way: each is made once, and again when the translation turned out stale. */
+/*
+ * Requests that are under way: each is made once, and again when the translation turned out stale.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 8192);
@@ -79,16 +101,18 @@ enum {
 	OVERLAY_POISON_WORDS = 9, /* that 64 bytes may touch */
 	WINDOW_SIZE = 128, /* a power of two: windows do not cross pages */
 	WINDOWS = 16, /* likewise */
-	UOPS_PER_CALL = 4,
 	THREAD_SIZE = 16384,
 	PAGE = 4096,
 	WAKE_AGAIN_NS = 5000000,
-	WAKE_REQUESTS = 4, /* fewer wait for the collector's next round */
+	WAKE_REQUESTS = 4, /* fewer wait for the recorder's next round */
 	WANT_AGAIN_NS = 100000000, /* a request that was not answered is repeated */
 	FIRST_MEGABYTE = 1 << 20, /* not RAM in the middle, whatever is mapped */
 };
 
-/* Where the direct map of RAM begins if it is not randomised, with page tables of four levels (x86_64/mm.rst). */
+/*
+ * Where the direct map of RAM begins if it is not randomised, with page tables of four levels
+ * (x86_64/mm.rst).
+ */
 #define DIRECT_MAP_FIXED 0xffff888000000000ull
 #define PAGE_MAP_FIXED 0xffffea0000000000ull
 #define PAGE_MAP_SIZE (1ull << 40)
@@ -106,8 +130,8 @@ struct overlay_word {
 };
 
 /*
- * Memory as it was when the run first looked. Reading costs nearly the same for a few hundred bytes as for eight, and
- * what a run reads lies close together, its code too.
+ * Memory as it was when the run first looked. Reading costs nearly the same for a few hundred bytes
+ * as for eight, and what a run reads lies close together, its code too.
  */
 struct window {
 	__u64 start;
@@ -123,7 +147,8 @@ struct run {
 	__u64 bias;
 	__u64 stack_start; /* of the kernel stack in use, for runs in the kernel */
 	__u64 rsp_page;
-	__u64 woken; /* when the collector was, for the sake of translations */
+	__u64 preempt_count; /* its address, in runs of the kernel; 0: not known */
+	__u64 woken; /* when the recorder was, for the sake of translations */
 	__u32 waiting; /* requests since then */
 	__u32 reserved;
 	struct sampler_process process;
@@ -132,7 +157,6 @@ struct run {
 	__u32 count; /* of them; 0: a block has yet to be entered */
 	__u32 at; /* of the instruction under way */
 	__u32 begun; /* instructions, the one under way included */
-	__u32 uops; /* micro-operations */
 	__u32 limit;
 	__u64 stored; /* which words may be in the overlay, by bits of their hash */
 	__u32 serial;
@@ -144,6 +168,8 @@ struct run {
 	struct window windows[WINDOWS];
 	struct overlay_word overlay[OVERLAY_WORDS];
 	struct run_wanted wanted;
+	struct run_block block; /* the one being entered */
+	struct pt_regs user_regs; /* of the system call under way, for system_call_log() */
 	__u64 missing[RUN_LOG_MAX / 64]; /* bit per word of the log */
 	struct run_record record; /* log[] continues into the next field */
 	__u64 log[RUN_LOG_MAX + RUN_LOG_MAX / 64];
@@ -166,7 +192,7 @@ static __always_inline int run_store(struct run *run, __u64 address, __u32 size,
 				     __u32 unknown);
 static __always_inline int run_poison(struct run *run, __u64 address, __u32 size);
 
-#include "wire/uop_exec.h"
+#include "isa/uop_exec.h"
 
 /* --- Memory ----------------------------------------------------------------------------------- */
 
@@ -180,7 +206,10 @@ static __always_inline int is_ram(__u64 address)
 	return 0;
 }
 
-/* A symbol table may lack the variables although the places are randomised: a task does not lie in RAM then. */
+/*
+ * A symbol table may lack the variables although the places are randomised: a task does not lie in
+ * RAM then.
+ */
 static __always_inline void memory_find(void)
 {
 	__u64 base = DIRECT_MAP_FIXED, pages = PAGE_MAP_FIXED;
@@ -199,7 +228,10 @@ static __always_inline void memory_find(void)
 	page_map = NOWHERE;
 }
 
-/* Whether the kernel's address is one of plain RAM. Stacks lie among device mappings, each between two empty pages. */
+/*
+ * Whether the kernel's address is one of plain RAM. Stacks lie among device mappings, each between
+ * two empty pages.
+ */
 static __always_inline int kernel_readable(const struct run *run, __u64 address)
 {
 	return address - image_start < image_end - image_start ||
@@ -329,7 +361,10 @@ static __always_inline __u32 bytes_of(__u32 first, __u32 size)
 
 enum { LAID_UNKNOWN = 1, LAID_PARTLY = 2 };
 
-/* Lays a word of the overlay over its bytes of value; shift: where the word begins in value, in bytes. */
+/*
+ * Lays a word of the overlay over its bytes of value; shift: where the word begins in value, in
+ * bytes.
+ */
 static __always_inline __u32 overlay_lay(struct run *run, __u64 address, __u32 bytes, __s32 shift,
 					 __u64 *value)
 {
@@ -367,6 +402,10 @@ static __always_inline int run_load(struct run *run, __u64 address, __u32 size, 
 	missing = run_peek(run, address, &value, size);
 	if (missing)
 		value = 0;
+	/* The interrupted code does not see our interrupt; it may look at single bytes. */
+	if (run->in_kernel && address - run->preempt_count < sizeof(__u32) && !missing)
+		value = (value - (preempt_ours >> (address - run->preempt_count) * 8)) &
+			~0ull >> (64 - size * 8);
 	log_word(run, value, missing != 0);
 	laid = overlay_lay(run, address & ~7ull, bytes_of(first, size), -(__s32)first, &value);
 	if (first + size > 8)
@@ -499,7 +538,7 @@ static __always_inline long code_read(const struct run *run, __u64 pc, void *ret
 			      : bpf_probe_read_user(ret, size, (void *)pc);
 }
 
-/* New code is wanted soon, but the collector is not woken for each piece. */
+/* New code is wanted soon, but the recorder is not woken for each piece. */
 static __always_inline __u64 want_wakeup(struct run *run, __u64 now)
 {
 	if (++run->waiting < WAKE_REQUESTS || now - run->woken < WAKE_AGAIN_NS)
@@ -509,7 +548,7 @@ static __always_inline __u64 want_wakeup(struct run *run, __u64 now)
 	return BPF_RB_FORCE_WAKEUP;
 }
 
-static __always_inline void block_want(struct run *run, __u64 address, __u64 pc, __u32 stale)
+static __noinline void block_want(struct run *run, __u64 address, __u64 pc, __u32 stale)
 {
 	struct block_key key = { .address = address, .module = run->module };
 	__u64 *asked = bpf_map_lookup_elem(&blocks_wanted, &key);
@@ -560,29 +599,29 @@ static __always_inline int code_compare(struct run *run, const struct run_block 
 static __always_inline int block_enter(struct run *run)
 {
 	__u64 pc = run->state.pc;
-	struct run_block block = {};
+	struct run_block *block = &run->block;
 	__u64 address;
 	int end;
 
 	if (pc - run->mapping_start >= run->mapping_size && run_locate(run, pc))
 		return UOP_END_CODE_UNREADABLE;
 	address = pc - run->bias;
-	if (!block_find(address, run->module, &block)) {
+	if (!block_find(address, run->module, block)) {
 		block_want(run, address, pc, 0);
 		return UOP_END_BLOCK_MISSING;
 	}
-	end = code_compare(run, &block, pc);
+	end = code_compare(run, block, pc);
 	if (end) {
 		if (end == UOP_END_BLOCK_STALE)
 			block_want(run, address, pc, 1);
 		return end;
 	}
 	log_word(run, pc, 0);
-	log_word(run, (__u64)block.at << 32 | block.serial, 0);
-	run->first = block.first;
-	run->count = block.count;
+	log_word(run, (__u64)block->at << 32 | block->serial, 0);
+	run->first = block->first;
+	run->count = block->count;
 	run->at = ~0u;
-	run->state.next = block.next;
+	run->state.next = block->next;
 	run->state.regs[UOP_BIAS] = run->bias;
 	return 0;
 }
@@ -595,8 +634,13 @@ static __always_inline long run_stop(struct run *run, int end)
 	return 1;
 }
 
-static __always_inline long run_uop(struct run *run)
+/*
+ * One micro-operation for each call: with four, the verifier of Linux 6.1 saw more than a million
+ * states, and that of newer ones took four times as long.
+ */
+static long run_step(__u32 index, struct run **slot)
 {
+	struct run *run = *slot; /* bpf_loop() passes only pointers to the stack */
 	struct uop *uop;
 	__u32 key;
 	int end;
@@ -619,7 +663,7 @@ static __always_inline long run_uop(struct run *run)
 		run->begun++;
 	}
 	end = UOP_END_LOG_FULL;
-	if (run->uops++ >= RUN_UOPS_MAX)
+	if (index >= RUN_UOPS_MAX)
 		end = UOP_END_STRING_LONG;
 	else if (run->log_count <= RUN_LOG_MAX - 4)
 		end = uop_step(&run->state, uop, run);
@@ -632,74 +676,86 @@ static __always_inline long run_uop(struct run *run)
 	return 0;
 }
 
-static long run_step(__u32 index, struct run **slot)
+/* The registers from which a run begins, from a pt_regs of either kind. */
+#define RUN_REGISTERS_COPY(run, read)                                                              \
+	do {                                                                                       \
+		__u64 *registers_ = (run)->record.regs;                                            \
+		registers_[0] = read(rax);                                                         \
+		registers_[1] = read(rcx);                                                         \
+		registers_[2] = read(rdx);                                                         \
+		registers_[3] = read(rbx);                                                         \
+		registers_[4] = read(rsp);                                                         \
+		registers_[5] = read(rbp);                                                         \
+		registers_[6] = read(rsi);                                                         \
+		registers_[7] = read(rdi);                                                         \
+		registers_[8] = read(r8);                                                          \
+		registers_[9] = read(r9);                                                          \
+		registers_[10] = read(r10);                                                        \
+		registers_[11] = read(r11);                                                        \
+		registers_[12] = read(r12);                                                        \
+		registers_[13] = read(r13);                                                        \
+		registers_[14] = read(r14);                                                        \
+		registers_[15] = read(r15);                                                        \
+		(run)->record.rflags = read(flags);                                                \
+	} while (0)
+
+static __always_inline void registers_begin(struct run *run)
 {
-	struct run *run = *slot; /* bpf_loop() passes only pointers to the stack */
-
-	for (int i = 0; i < UOPS_PER_CALL; i++)
-		if (run_uop(run))
-			return 1;
-	return 0;
-}
-
-static __always_inline void registers_begin(struct bpf_perf_event_data *ctx, struct run *run)
-{
-	__u64 *regs = run->record.regs;
-
-	regs[0] = ctx->regs.rax;
-	regs[1] = ctx->regs.rcx;
-	regs[2] = ctx->regs.rdx;
-	regs[3] = ctx->regs.rbx;
-	regs[4] = ctx->regs.rsp;
-	regs[5] = ctx->regs.rbp;
-	regs[6] = ctx->regs.rsi;
-	regs[7] = ctx->regs.rdi;
-	regs[8] = ctx->regs.r8;
-	regs[9] = ctx->regs.r9;
-	regs[10] = ctx->regs.r10;
-	regs[11] = ctx->regs.r11;
-	regs[12] = ctx->regs.r12;
-	regs[13] = ctx->regs.r13;
-	regs[14] = ctx->regs.r14;
-	regs[15] = ctx->regs.r15;
-	run->record.rflags = ctx->regs.flags;
 	for (int i = 0; i < 16; i++)
-		run->state.regs[i] = regs[i];
+		run->state.regs[i] = run->record.regs[i];
 }
 
 /*
- * The kernel's gs base, without a symbol table: a task knows the run queue of its CPU, and that lies at a known distance
- * from the per-CPU variable that holds the base.
+ * The kernel's gs base, without a symbol table: a task knows the run queue of its CPU, and that
+ * lies at a known distance from the per-CPU variable that holds the base.
  */
-static __always_inline long percpu_read(struct task_struct *task, __s64 place, void *ret,
-					__u32 size)
+static __always_inline __u64 percpu_address(struct task_struct *task, __s64 place)
 {
 	__u64 queue = 0; /* a number: pointers are not computed with */
 
 	if (bpf_core_field_exists(task->se.cfs_rq->rq))
 		bpf_core_read(&queue, sizeof(queue), &task->se.cfs_rq->rq);
-	if (!queue || !place)
-		return -1;
-	return bpf_probe_read_kernel(ret, size, (void *)(queue + place));
+	return queue && place ? queue + place : 0;
+}
+
+static __always_inline long percpu_read(struct task_struct *task, __s64 place, void *ret,
+					__u32 size)
+{
+	__u64 address = percpu_address(task, place);
+
+	return address ? bpf_probe_read_kernel(ret, size, (void *)address) : -1;
+}
+
+/* User code runs with a count of 0: what is there when it was interrupted is our own. */
+static __always_inline void preempt_learn(struct task_struct *task)
+{
+	__u32 count = 0;
+
+	if (preempt_known || percpu_read(task, preempt_count_place, &count, sizeof(count)))
+		return;
+	preempt_ours = count & ~NEED_RESCHED;
+	preempt_known = 1;
 }
 
 static __always_inline void segments_begin(struct task_struct *task, struct run *run)
 {
-	__u64 unknown = UOP_XMM_ALL;
+	__u8 *unknown = run->state.unknown;
 
+	__builtin_memset(unknown, 0, UOP_VECTORS);
+	uop_vectors_forget(unknown);
 	if (run->in_kernel) {
 		memory_find();
 		run->record.fs_base = 0;
 		run->record.gs_base = 0;
 		percpu_read(task, percpu_base_place, &run->record.gs_base, 8);
-		unknown |= 1ull << UOP_FS_BASE;
-		if (!run->record.gs_base)
-			unknown |= 1ull << UOP_GS_BASE;
+		run->preempt_count = percpu_address(task, preempt_count_place);
+		unknown[UOP_FS_BASE] = UOP_UNKNOWN;
+		unknown[UOP_GS_BASE] = run->record.gs_base ? 0 : UOP_UNKNOWN;
 	} else {
+		preempt_learn(task);
 		run->record.fs_base = task->thread.fsbase;
 		run->record.gs_base = task->thread.gsbase;
 	}
-	run->state.unknown = unknown;
 	run->state.regs[UOP_FS_BASE] = run->record.fs_base;
 	run->state.regs[UOP_GS_BASE] = run->record.gs_base;
 }
@@ -722,64 +778,93 @@ static __always_inline void state_begin(struct run *run, __u64 pc)
 	run->mapping_generation = generation;
 	run->count = 0;
 	run->begun = 0;
-	run->uops = 0;
 	run->log_count = 0;
 	run->end = UOP_END_NONE;
 }
 
-/* 1 in a soft interrupt; our own interrupt does not count, and others cannot be interrupted by it. */
-static __always_inline __u64 interrupt_kind(struct task_struct *task)
+/*
+ * 1 in a soft interrupt, 2 in a hard one; our own does not count. Only interrupts that cannot be
+ * masked come in a hard one.
+ */
+static __always_inline void interrupt_log(struct run *run, struct task_struct *task)
 {
 	__u32 count = 0;
+	long missing = percpu_read(task, preempt_count_place, &count, sizeof(count));
 
-	percpu_read(task, preempt_count_place, &count, sizeof(count));
-	return count >> 8 & 1;
+	count -= preempt_ours;
+	log_word(run,
+		 missing || !run->in_kernel ? 0
+		 : count & HARD_MASK	    ? 2
+		 : count & SOFTIRQ_SERVED   ? 1
+					    : 0,
+		 missing && run->in_kernel);
 }
 
-static __always_inline __u64 terminal_of(struct task_struct *task)
+/* 0 where there is none; missing where what knows it is gone, as of a task that ends. */
+static __always_inline void terminal_log(struct run *run, struct signal_struct *signal)
 {
-	struct tty_struct *tty = task->signal->tty;
+	struct tty_struct *tty = signal ? signal->tty : 0;
+	struct tty_driver *driver = tty ? tty->driver : 0;
+	__u64 number = 0;
 
-	if (!tty)
-		return 0;
-	return (__u64)tty->driver->major << 20 | (__u32)(tty->driver->minor_start + tty->index);
+	if (driver)
+		number = (__u64)driver->major << 20 | (__u32)(driver->minor_start + tty->index);
+	log_word(run, number, !signal || (tty && !driver));
 }
 
-static __always_inline void system_call_log(struct run *run, struct task_struct *task)
+static __always_inline void parent_log(struct run *run, struct task_struct *parent)
 {
-	struct pt_regs regs = {};
+	log_word(run, parent ? (__u32)parent->tgid : 0, !parent);
+}
+
+static __always_inline void pending_log(struct run *run, struct task_struct *task,
+					struct signal_struct *signal)
+{
+	__u64 shared = signal ? signal->shared_pending.signal.sig[0] : 0;
+
+	log_word(run, signal ? task->pending.signal.sig[0] | shared : 0, !signal);
+}
+
+/* The call under way and who made it; both are missing where none is. */
+static __always_inline void system_call_log(struct run *run, struct task_struct *task,
+					    __u64 usersite)
+{
+	struct pt_regs *regs = &run->user_regs;
 	__u32 missing =
 		!run->in_kernel || !task->mm ||
-		bpf_probe_read_kernel(&regs, sizeof(regs), (void *)bpf_task_pt_regs(task)) ||
-		!(regs.cs & 3) || (__s64)regs.orig_rax < 0;
+		bpf_probe_read_kernel(regs, sizeof(*regs), (void *)bpf_task_pt_regs(task)) ||
+		!(regs->cs & 3) || (__s64)regs->orig_rax < 0;
 
-	log_word(run, regs.orig_rax, missing);
-	log_word(run, regs.rdi, missing);
-	log_word(run, regs.rsi, missing);
-	log_word(run, regs.rdx, missing);
-	log_word(run, regs.r10, missing);
-	log_word(run, regs.r8, missing);
-	log_word(run, regs.r9, missing);
+	log_word(run, missing ? 0 : regs->orig_rax, missing);
+	log_word(run, missing ? 0 : regs->rdi, missing);
+	log_word(run, missing ? 0 : regs->rsi, missing);
+	log_word(run, missing ? 0 : regs->rdx, missing);
+	log_word(run, missing ? 0 : regs->r10, missing);
+	log_word(run, missing ? 0 : regs->r8, missing);
+	log_word(run, missing ? 0 : regs->r9, missing);
+	log_word(run, missing ? 0 : usersite, missing || !usersite);
 }
 
 /* In the order of RUN_SYSTEM_WORDS. */
 static __always_inline void system_log(struct run *run, struct task_struct *task, __u64 usersite)
 {
-	log_word(run, (__u32)task->real_parent->tgid, 0);
+	struct signal_struct *signal = task->signal;
+	__u64 cgroup = bpf_get_current_cgroup_id();
+
+	parent_log(run, task->real_parent);
 	log_word(run, task->cred->uid.val, 0);
 	log_word(run, task->cred->gid.val, 0);
 	log_word(run, task->cred->euid.val, 0);
 	log_word(run, task->cred->egid.val, 0);
-	log_word(run, terminal_of(task), 0);
-	log_word(run, bpf_get_current_cgroup_id(), 0);
+	terminal_log(run, signal);
+	log_word(run, cgroup, !cgroup);
 	log_word(run, bpf_get_smp_processor_id(), 0);
 	log_word(run, (__u64)task->prio, 0);
 	log_word(run, task->policy, 0);
-	log_word(run, task->pending.signal.sig[0] | task->signal->shared_pending.signal.sig[0], 0);
+	pending_log(run, task, signal);
 	log_word(run, task->blocked.sig[0], 0);
-	log_word(run, interrupt_kind(task), 0);
-	system_call_log(run, task);
-	log_word(run, usersite, !run->in_kernel || !usersite);
+	interrupt_log(run, task);
+	system_call_log(run, task, usersite);
 }
 
 /* A run that ends early passes over less, in proportion: what it met is not lost with it. */
@@ -816,8 +901,8 @@ struct {
 } texts SEC(".maps");
 
 /*
- * The kernel's own code, which no file has as it runs: alternatives and static keys are patched. The host asks for
- * nothing but code.
+ * The kernel's own code, which no file has as it runs: alternatives and static keys are patched.
+ * The host asks for nothing but code.
  */
 SEC("syscall")
 int text_read(void *ctx)
@@ -829,7 +914,14 @@ int text_read(void *ctx)
 		return 0;
 	size = text->size;
 	text->size = 0;
-	if (size > RUN_TEXT_BYTES || !size)
+	if (!size)
+		return 0;
+	/*
+	 * Two conditions that the compiler merged would bound a copy of the size, which older
+	 * kernels do not follow.
+	 */
+	barrier_var(size);
+	if (size > RUN_TEXT_BYTES)
 		return 0;
 	if (!bpf_probe_read_kernel(text->code, size, (void *)text->address))
 		text->size = size;

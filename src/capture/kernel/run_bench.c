@@ -18,7 +18,7 @@ enum {
 	RESERVE = 300, /* blocks of a run, and more */
 };
 
-/* --- The host's side ------------------------------------------------------------------------------- */
+/* --- The host's side -------------------------------------------------------------------------- */
 
 static const uint8_t *memory_at(const struct run_bench *bench, uint64_t address, size_t *ret_left)
 {
@@ -34,7 +34,9 @@ static const uint8_t *memory_at(const struct run_bench *bench, uint64_t address,
 	return NULL;
 }
 
-/* The kernel reads a datum whole or not at all, so this does. Code is asked for in larger pieces. */
+/*
+ * The kernel reads a datum whole or not at all, so this does. Code is asked for in larger pieces.
+ */
 static size_t read_memory(void *context, uint64_t address, void *ret, size_t size)
 {
 	struct run_bench *bench = context;
@@ -77,7 +79,7 @@ void run_bench_host(struct run_bench *bench)
 	uop_machine_start(machine, test->pc, test->rflags);
 	memcpy(machine->state.regs, test->regs, sizeof(test->regs));
 	machine->state.regs[UOP_BIAS] = BENCH_BIAS;
-	machine->state.unknown = test->unknown;
+	memcpy(machine->state.unknown, test->unknown, sizeof(test->unknown));
 	bench->end = UOP_END_NONE;
 	while (bench->end == UOP_END_NONE && machine->instructions < test->limit)
 		bench->end = uop_machine_next(machine);
@@ -86,7 +88,7 @@ void run_bench_host(struct run_bench *bench)
 			run_bench_publish(bench, event->word, false);
 }
 
-/* --- The kernel's side ------------------------------------------------------------------------------ */
+/* --- The kernel's side ------------------------------------------------------------------------ */
 
 static bool is_published(const struct run_bench *bench, uint64_t pc)
 {
@@ -160,7 +162,7 @@ void run_bench_kernel(struct run_bench *bench)
 	ring_buffer__consume(bench->ring);
 }
 
-/* --- Comparing --------------------------------------------------------------------------------------- */
+/* --- Comparing -------------------------------------------------------------------------------- */
 
 uint64_t run_bench_pc(const struct run_bench *bench)
 {
@@ -190,12 +192,12 @@ static bool registers_compare(struct run_bench *bench, char text[BENCH_TEXT_MAX]
 {
 	const struct uop_state *kernel = &bench->test->state, *host = &bench->machine->state;
 
-	if (differ(text, "unknown registers", 0, kernel->unknown, host->unknown) ||
-	    differ(text, "misses", 0, kernel->misses, host->misses))
+	if (differ(text, "misses", 0, kernel->misses, host->misses))
 		return false;
 	for (unsigned i = 0; i < UOP_REGISTERS; i++)
-		if (!(host->unknown >> i & 1) &&
-		    differ(text, "register", i, kernel->regs[i], host->regs[i]))
+		if (differ(text, "unknown register", i, kernel->unknown[i], host->unknown[i]) ||
+		    (!host->unknown[i] &&
+		     differ(text, "register", i, kernel->regs[i], host->regs[i])))
 			return false;
 	return true;
 }
@@ -284,7 +286,7 @@ bool run_bench_compare_logs(const struct run_bench *bench, char text[BENCH_TEXT_
 	return !differ(text, "length of log", 0, record->log_count, at);
 }
 
-/* --- Life ---------------------------------------------------------------------------------------------- */
+/* --- Life ------------------------------------------------------------------------------------- */
 
 static void *place_map(uint64_t address, size_t size)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * For tests: code and data at fixed addresses of this process, executed once by the kernel's interpreter and once by the
- * host's, each by itself.
+ * For tests: code and data at fixed addresses of this process, executed once by the kernel's
+ * interpreter and once by the host's, each by itself.
  *
  *	put code and data, set bench->test->regs
  *	run_bench_host(bench, ...)	translates, publishes, executes
@@ -72,13 +72,19 @@ void run_bench_destroy(struct run_bench *bench);
 void run_bench_clear(struct run_bench *bench);
 /* Translates the code at pc for the kernel, from each of its instructions on if so wanted. */
 void run_bench_publish(struct run_bench *bench, uint64_t pc, bool suffixes);
-/* From test->pc, with test's registers and limit: executes in the host, and publishes the blocks on the way. */
+/*
+ * From test->pc, with test's registers and limit: executes in the host, and publishes the blocks on
+ * the way.
+ */
 void run_bench_host(struct run_bench *bench);
 void run_bench_kernel(struct run_bench *bench);
 
 /* Where the kernel's run stands: the instruction that would be next, or that it could not do. */
 uint64_t run_bench_pc(const struct run_bench *bench);
-/* Whether both came to the same: registers, flags, memory, place and end. If not, text says in what not. */
+/*
+ * Whether both came to the same: registers, flags, memory, place and end. If not, text says in what
+ * not.
+ */
 bool run_bench_compare(struct run_bench *bench, char text[BENCH_TEXT_MAX]);
 /* The same of the logs; the bench was created without RUN_OVERWRITTEN. */
 bool run_bench_compare_logs(const struct run_bench *bench, char text[BENCH_TEXT_MAX]);

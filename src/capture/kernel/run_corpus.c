@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Random bytes below a table of opcode maps: most widths, prefixes and addressing modes come up. What the lifter gives up
- * on is seldom let through.
+ * Random bytes below a table of opcode maps: most widths, prefixes and addressing modes come up.
+ * What the lifter gives up on is seldom let through.
  */
 #include "capture/kernel/run_corpus.h"
 
@@ -57,9 +57,11 @@ void corpus_state(struct run_corpus *corpus, struct run_bench *bench)
 	test->regs[UOP_FS_BASE] = corpus_random(corpus) % 4096;
 	test->regs[UOP_GS_BASE] = corpus_random(corpus) % 4096;
 	test->regs[UOP_BIAS] = 0;
-	test->unknown = corpus_random(corpus) & corpus_random(corpus) & UOP_XMM_ALL;
+	memset(test->unknown, 0, sizeof(test->unknown));
+	for (unsigned i = UOP_VECTORS; i < UOP_VECTORS_END; i++)
+		test->unknown[i] = corpus_random(corpus) % 4 ? 0 : corpus_random(corpus);
 	if (corpus_random(corpus) % 4 == 0)
-		test->unknown |= 1ull << corpus_random(corpus) % 16;
+		test->unknown[corpus_random(corpus) % 16] = UOP_UNKNOWN;
 	test->rflags = (corpus_random(corpus) & (UOP_STATUS | UOP_DF)) | UOP_IF | 2;
 	for (unsigned i = 0; i < WORDS_CHANGED; i++) {
 		uint64_t value = corpus_value(corpus);
@@ -68,7 +70,9 @@ void corpus_state(struct run_corpus *corpus, struct run_bench *bench)
 	}
 }
 
-/* --- Bytes --------------------------------------------------------------------------------------- */
+/*
+ * --- Bytes ---------------------------------------------------------------------------------------
+ */
 
 static void make_general(uint64_t random, uint8_t code[CODE_BYTES])
 {
@@ -131,6 +135,34 @@ static void make_vector(uint64_t random, uint8_t code[CODE_BYTES])
 		code[used] |= 0xc0;
 }
 
+/* Vectors of any length under masks, masks, and what clears vectors. */
+static void make_wide(uint64_t random, uint8_t code[CODE_BYTES])
+{
+	static const uint8_t opcodes[][2] = {
+		{ 1, 0x6f }, { 1, 0x7f }, { 1, 0x74 }, { 1, 0x66 }, { 1, 0xde }, { 1, 0xda },
+		{ 2, 0x26 }, { 3, 0x1e }, { 3, 0x1f }, { 3, 0x3e }, { 3, 0x3f }, { 3, 0x25 },
+	};
+	const uint8_t *chosen = opcodes[random % (sizeof(opcodes) / sizeof(opcodes[0]))];
+
+	if (random >> 8 & 3) {
+		code[0] = 0x62;
+		code[1] = (random >> 12 & 0xf0) | chosen[0];
+		code[2] = (random >> 20 & 0xfc) | 5;
+		code[3] = (random >> 32 & 0xef) & ~0x10;
+		code[4] = chosen[1];
+	} else if (random >> 10 & 1) {
+		code[0] = 0xc5; /* vzeroupper, vzeroall */
+		code[1] = random >> 11 & 1 ? 0xf8 : 0xfc;
+		code[2] = 0x77;
+	} else {
+		code[0] = 0xc4; /* kand to kxor, kunpck */
+		code[1] = 0xe1;
+		code[2] = (random >> 16 & 0x80) | 0x44 | (random >> 24 & 0x39);
+		code[3] = 0x41 + (random >> 32 & 7);
+		code[4] |= 0xc0;
+	}
+}
+
 static void make_bytes(struct run_corpus *corpus, uint8_t code[CODE_BYTES])
 {
 	uint64_t random = corpus_random(corpus);
@@ -139,15 +171,20 @@ static void make_bytes(struct run_corpus *corpus, uint8_t code[CODE_BYTES])
 		code[i] = corpus_random(corpus) >> 13;
 	if (random % 16 == 0)
 		make_bmi(corpus_random(corpus), code);
+	else if (random % 16 == 1)
+		make_wide(corpus_random(corpus), code);
 	else if (random % 16 < 6)
 		make_vector(corpus_random(corpus), code);
 	else
 		make_general(corpus_random(corpus), code);
 }
 
-/* --- Operands --------------------------------------------------------------------------------------- */
+/* --- Operands --------------------------------------------------------------------------------- */
 
-/* Changes registers, or the displacement in the code, so that the operand's address lies within the data. */
+/*
+ * Changes registers, or the displacement in the code, so that the operand's address lies within the
+ * data.
+ */
 static void aim(struct run_corpus *corpus, uint64_t *regs, const ZydisDecodedInstruction *insn,
 		const ZydisDecodedOperandMem *mem, uint64_t pc, uint8_t *code)
 {

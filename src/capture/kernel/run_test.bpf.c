@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Dual BSD/GPL
 /*
- * The interpreter of runs without the sampler: from registers that a test chose, on the memory of the test itself.
- * A program at a perf event cannot be run by hand; one at a raw tracepoint can, and is as unable to sleep.
+ * The interpreter of runs without the sampler: from registers that a test chose, on the memory of
+ * the test itself. A program at a perf event cannot be run by hand; one at a raw tracepoint can,
+ * and is as unable to sleep.
  */
 #include "capture/kernel/run.bpf.h"
 #include "capture/kernel/run_test.h"
@@ -50,17 +51,17 @@ static __always_inline void test_begin(struct run *run, const struct run_test *t
 	run->record.gs_base = test->regs[UOP_GS_BASE];
 	for (int i = 0; i < 16; i++)
 		run->record.regs[i] = test->regs[i];
-	for (int i = 0; i < UOP_REGISTERS; i++)
-		run->state.regs[i] = test->regs[i];
+	bpf_probe_read_kernel(run->state.regs, sizeof(run->state.regs), test->regs);
 	state_begin(run, test->pc);
-	run->state.unknown = test->unknown;
+	__builtin_memcpy(run->state.unknown, test->unknown, sizeof(run->state.unknown));
 }
 
 static __always_inline void test_end(struct run *run, struct run_test *test)
 {
 	struct copy copy = { .run = run, .test = test };
 
-	test->state = run->state;
+	bpf_probe_read_kernel(&test->state, sizeof(test->state),
+			      &run->state); /* too long to copy */
 	test->first = run->first;
 	test->count = run->count;
 	test->end = run->end;
@@ -79,7 +80,7 @@ int run_once(void *ctx)
 	if (!test || !run)
 		return 1;
 	test_begin(run, test);
-	bpf_loop(RUN_UOPS_MAX / UOPS_PER_CALL + 1, run_step, &run, 0);
+	bpf_loop(RUN_UOPS_MAX + 1, run_step, &run, 0);
 	test_end(run, test);
 	return 0;
 }

@@ -21,7 +21,7 @@ struct run_test {
 	wire_u64 pc;
 	wire_u64 rflags;
 	wire_u64 regs[UOP_REGISTERS];
-	wire_u64 unknown;
+	wire_u8 unknown[UOP_REGISTERS];
 	wire_u64 time; /* in the record */
 	wire_u32 limit;
 	wire_u32 skip;

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause
+/*
+ * The host's end of the sampler: loads the programs, attaches them to events, empties the ring and
+ * the counts maps, and fills the maps that the programs read.
+ *
+ *	in	options; unwind tables and mappings of processes from the host
+ *	out	records and counts of the kernel, checked
+ *	owner	the command makes it (src/cmd/sampling.c); sampler_source.c visits it
+ */
 #include "capture/kernel/sampler.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <linux/perf_event.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -15,20 +22,22 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/err.h"
-#include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "capture/kernel/block_table.h"
 #include "capture/kernel/layout.h"
+#include "capture/kernel/programs.h"
 #include "sampler.skel.h"
 
 enum {
 	COUNTS_BATCH = 1024,
 	PLACE_CLASSES = 17, /* mappings are placed in runs of 2^class */
-
+	HARDWARE_CLOCKS = 2,
 };
 
-/* A run of the mappings map must rest before it is used again: a handler may still be reading it. */
+/*
+ * A run of the mappings map must rest before it is used again: a handler may still be reading it.
+ */
 static const uint64_t PLACE_REST_NS = 2ull * NS_PER_S;
 
 struct place {
@@ -42,11 +51,13 @@ typedef ARRAY(struct place) place_array;
 struct sampler {
 	struct sampler_options options;
 	struct sampler_handlers handlers;
-	struct sampler_bpf *skeleton;
+	struct programs programs;
+	struct sampler_bpf *skeleton; /* programs.skeleton */
 	struct ring_buffer *ring;
 	ARRAY(int) events;
 	uint64_t periods[CLOCKS];
 	size_t period_count;
+	uint64_t every; /* events that the program counts to a sample, in the mean */
 	int handler_err; /* first failure of a handler during a drain */
 	uint64_t bad_records;
 	uint64_t bad_runs;
@@ -62,40 +73,9 @@ struct sampler {
 	bool layout_known;
 };
 
-/* --- Events ------------------------------------------------------------------------------------ */
-
-static const struct {
-	const char *name;
-	uint32_t type;
-	uint64_t config;
-	const char *unit;
-} events[] = {
-#define X(name, text, type, config, unit) [SAMPLER_##name] = { text, type, config, unit },
-	SAMPLER_EVENTS(X)
-#undef X
-};
-
-const char *sampler_event_name(enum sampler_event event)
-{
-	return events[event].name;
-}
-
-const char *sampler_event_unit(enum sampler_event event)
-{
-	return events[event].unit;
-}
-
-int sampler_event_parse(const char *name, enum sampler_event *ret)
-{
-	for (size_t i = 0; i < SAMPLER_EVENT_COUNT; i++) {
-		if (!strcmp(name, events[i].name)) {
-			*ret = (enum sampler_event)i;
-			return 0;
-		}
-	}
-	return err_set(-EINVAL, "unknown event '%s'; known are cpu-clock, cycles and instructions",
-		       name);
-}
+/*
+ * --- Events ------------------------------------------------------------------------------------
+ */
 
 static int perf_open(struct perf_event_attr *attr, pid_t pid, int cpu)
 {
@@ -104,35 +84,50 @@ static int perf_open(struct perf_event_attr *attr, pid_t pid, int cpu)
 	return fd < 0 ? -errno : fd;
 }
 
-bool sampler_event_works(enum sampler_event event)
-{
-	struct perf_event_attr attr = {
-		.size = sizeof(attr),
-		.type = events[event].type,
-		.config = events[event].config,
-		.sample_period = 1000000,
-		.disabled = 1,
-		.exclude_kernel = 1,
-		.exclude_hv = 1,
-	};
-	AUTO(close_fd) int fd = perf_open(&attr, 0, -1);
-
-	return fd >= 0;
-}
-
+/*
+ * A counter of the CPU is scarce: two of them tick, for a random distance all the same. The kernel
+ * counts to a whole number of events, which small random periods do not allow: then it calls at
+ * each event, and the program counts.
+ */
 static void periods_choose(struct sampler *sampler)
 {
 	const struct sampler_options *options = &sampler->options;
-	uint64_t mean = options->frequency ? NS_PER_S / options->frequency : options->period;
+	bool clock = options->event.kind == SAMPLER_CLOCK;
+	uint64_t mean = clock && options->frequency ? NS_PER_S / options->frequency
+						    : options->period;
 
-	if (options->event == SAMPLER_CPU_CLOCK) {
-		clocks_draw(mean, options->seed, sampler->periods);
-		sampler->period_count = CLOCKS;
-		return;
+	sampler->every = 1;
+	sampler->period_count = options->event.kind == SAMPLER_HARDWARE ? HARDWARE_CLOCKS : CLOCKS;
+	if (!clock && options->frequency) {
+		sampler->periods[0] = options->frequency; /* the kernel adapts it all the time */
+		sampler->period_count = 1;
+	} else if (!clock &&
+		   (options->event.kind == SAMPLER_TRACEPOINT || mean < CLOCKS_MEAN_MIN)) {
+		sampler->periods[0] = 1;
+		sampler->period_count = 1;
+		sampler->every = mean;
+	} else {
+		clocks_draw(mean, options->seed, sampler->periods, sampler->period_count);
 	}
-	/* A hardware counter is scarce: one event. Given a rate, the kernel adapts its period all the time. */
-	sampler->periods[0] = options->frequency ? options->frequency : options->period;
-	sampler->period_count = 1;
+}
+
+static int event_attach(struct sampler *sampler, struct perf_event_attr *attr, int cpu,
+			const struct bpf_program *program)
+{
+	const char *name = sampler->options.event.name;
+	int fd = perf_open(attr, -1, cpu);
+
+	if (fd == -ENODEV || fd == -EINVAL)
+		return err_set(fd, "CPU %d is not there or not online", cpu);
+	if (fd < 0)
+		return err_set(
+			fd, "cannot sample %s on CPU %d: %s; 'assay doctor' tells what is missing",
+			name, cpu, strerror(-fd));
+	*array_push(&sampler->events) = fd;
+	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, bpf_program__fd(program)))
+		return err_set(-errno, "cannot attach the sampler to %s: %s", name,
+			       strerror(errno));
+	return 0;
 }
 
 static int event_open(struct sampler *sampler, int cpu, uint64_t period)
@@ -140,37 +135,76 @@ static int event_open(struct sampler *sampler, int cpu, uint64_t period)
 	const struct sampler_options *options = &sampler->options;
 	struct perf_event_attr attr = {
 		.size = sizeof(attr),
-		.type = events[options->event].type,
-		.config = events[options->event].config,
+		.type = options->event.type,
+		.config = options->event.config,
 		.sample_period = period,
-		.freq = options->event != SAMPLER_CPU_CLOCK && options->frequency,
+		.freq = options->event.kind != SAMPLER_CLOCK && options->frequency,
 		.disabled = 1,
+		.exclude_kernel = !(sampler->programs.parts & PART_BIT(KERNEL)),
 		.exclude_idle = 1,
 		.exclude_hv = 1,
 	};
-	int fd = perf_open(&attr, -1, cpu);
 
-	if (fd == -ENODEV || fd == -EINVAL)
-		return err_set(fd, "CPU %d is not there or not online", cpu);
-	if (fd < 0)
-		return err_set(
-			fd, "cannot sample %s on CPU %d: %s; 'assay doctor' tells what is missing",
-			events[options->event].name, cpu, strerror(-fd));
-	*array_push(&sampler->events) = fd;
-	if (ioctl(fd, PERF_EVENT_IOC_SET_BPF, bpf_program__fd(sampler->skeleton->progs.sample)))
-		return err_set(-errno, "cannot attach the sampler to %s: %s",
-			       events[options->event].name, strerror(errno));
-	return 0;
+	return event_attach(sampler, &attr, cpu, sampler->skeleton->progs.sample);
+}
+
+/* One event is enough: the program runs wherever the tracepoint is reached. */
+static int tracepoint_open(struct sampler *sampler)
+{
+	const struct sampler_options *options = &sampler->options;
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = options->event.type,
+		.config = options->event.config,
+		.sample_period = 1,
+		.disabled = 1,
+	};
+
+	for (size_t i = 0; i < options->cpu_count; i++) {
+		unsigned cpu = (unsigned)options->cpus[i];
+
+		if (cpu >= SAMPLER_CPUS_MAX)
+			return err_set(-EINVAL, "tracepoints are sampled on the first %d CPUs",
+				       SAMPLER_CPUS_MAX);
+		sampler->skeleton->bss->tracepoint_cpus[cpu / 64] |= 1ull << (cpu % 64);
+	}
+	return event_attach(sampler, &attr, options->cpus[0],
+			    sampler->skeleton->progs.sample_tracepoint);
 }
 
 static int events_open(struct sampler *sampler)
 {
 	int err = 0;
 
-	for (size_t c = 0; c < sampler->options.cpu_count; c++)
+	if (sampler->options.event.kind == SAMPLER_TRACEPOINT)
+		return tracepoint_open(sampler);
+	for (size_t c = 0; c < sampler->options.cpu_count && !err; c++)
 		for (size_t i = 0; i < sampler->period_count && !err; i++)
 			err = event_open(sampler, sampler->options.cpus[c], sampler->periods[i]);
 	return err;
+}
+
+bool sampler_has_rate(const struct sampler *sampler)
+{
+	return sampler->options.event.kind == SAMPLER_CLOCK || sampler->options.frequency;
+}
+
+/*
+ * The kernel restarts each clock, which loses a part of one interval. Events lie in the order of
+ * CPUs, those of a CPU in the order of periods.
+ */
+int sampler_rate_set(struct sampler *sampler, uint64_t frequency)
+{
+	sampler->options.frequency = frequency;
+	periods_choose(sampler);
+	for (size_t i = 0; i < sampler->events.count; i++) {
+		uint64_t period = sampler->periods[i % sampler->period_count];
+
+		if (ioctl(sampler->events.items[i], PERF_EVENT_IOC_PERIOD, &period))
+			return err_set(-errno, "cannot change the rate of samples to %llu Hz: %s",
+				       (unsigned long long)frequency, strerror(errno));
+	}
+	return 0;
 }
 
 int sampler_add_process(struct sampler *sampler, uint32_t tgid, bool from_exec)
@@ -193,15 +227,23 @@ static int events_all(struct sampler *sampler, unsigned long request, const char
 
 int sampler_enable(struct sampler *sampler)
 {
+	sampler->skeleton->bss->tracepoint_on = 1;
+	if (sampler->options.event.kind == SAMPLER_TRACEPOINT)
+		return 0; /* its program runs as soon as it is attached */
 	return events_all(sampler, PERF_EVENT_IOC_ENABLE, "start");
 }
 
 int sampler_disable(struct sampler *sampler)
 {
+	sampler->skeleton->bss->tracepoint_on = 0;
+	if (sampler->options.event.kind == SAMPLER_TRACEPOINT)
+		return 0;
 	return events_all(sampler, PERF_EVENT_IOC_DISABLE, "stop");
 }
 
-/* --- Records out -------------------------------------------------------------------------------- */
+/*
+ * --- Records out --------------------------------------------------------------------------------
+ */
 
 static bool stack_valid(const struct sample_stack *stack, size_t size)
 {
@@ -301,23 +343,48 @@ int sampler_drain_counts(struct sampler *sampler)
 	return err;
 }
 
-void sampler_tally(const struct sampler *sampler, struct sample_tally *ret)
+static struct sample_tally *tallies_read(const struct sampler *sampler, size_t *ret_count)
 {
 	size_t cpus = (size_t)libbpf_num_possible_cpus();
-	AUTO(free_ptr) struct sample_tally *tallies = mem_zalloc(cpus * sizeof(*tallies));
+	struct sample_tally *tallies = mem_zalloc(cpus * sizeof(*tallies));
 	uint32_t zero = 0;
 
-	memset(ret, 0, sizeof(*ret));
 	bpf_map__lookup_elem(sampler->skeleton->maps.tallies, &zero, sizeof(zero), tallies,
 			     cpus * sizeof(*tallies), 0);
+	*ret_count = cpus;
+	return tallies;
+}
+
+void sampler_tally(const struct sampler *sampler, struct sample_tally *ret)
+{
+	size_t cpus;
+	AUTO(free_ptr) struct sample_tally *tallies = tallies_read(sampler, &cpus);
+
+	memset(ret, 0, sizeof(*ret));
 	for (size_t i = 0; i < cpus; i++) {
 		ret->seen += tallies[i].seen;
 		ret->counted += tallies[i].counted;
 		ret->dumped += tallies[i].dumped;
+		ret->identities_lost += tallies[i].identities_lost;
+		ret->children_lost += tallies[i].children_lost;
 		for (size_t reason = 0; reason < LOSS_COUNT; reason++)
 			ret->lost[reason] += tallies[i].lost[reason];
 	}
 	ret->lost[LOSS_BAD_RECORD] += sampler->bad_records;
+}
+
+int sampler_map_fd(const struct sampler *sampler, const char *name)
+{
+	return bpf_object__find_map_fd_by_name(sampler->skeleton->obj, name);
+}
+
+void sampler_cpus_seen(const struct sampler *sampler, uint64_t **ret, size_t *ret_count)
+{
+	AUTO(free_ptr) struct sample_tally *tallies = tallies_read(sampler, ret_count);
+
+	*ret = mem_zalloc(*ret_count * sizeof(**ret));
+	for (size_t i = 0; i < *ret_count; i++)
+		(*ret)[i] = tallies[i].seen;
 }
 
 int sampler_fd(const struct sampler *sampler)
@@ -331,11 +398,13 @@ size_t sampler_periods(const struct sampler *sampler, const uint64_t **ret)
 	return sampler->period_count;
 }
 
-/* --- Tables in ---------------------------------------------------------------------------------- */
+/*
+ * --- Tables in ----------------------------------------------------------------------------------
+ */
 
 /*
- * Writes into an array map through a window that is mapped only meanwhile: a lasting mapping of the whole map would
- * count as the collector's memory, and a system call per element would be slow.
+ * Writes into an array map through a window that is mapped only meanwhile: a lasting mapping of the
+ * whole map would count as the recorder's memory, and a system call per element would be slow.
  */
 static int window_write(struct bpf_map *map, uint64_t offset, const void *data, size_t size)
 {
@@ -468,7 +537,7 @@ void sampler_forget_process(struct sampler *sampler, uint32_t tgid)
 	map_remove(&sampler->published, tgid);
 }
 
-/* --- Translations in ------------------------------------------------------------------------------ */
+/* --- Translations in -------------------------------------------------------------------------- */
 
 int sampler_publish_block(struct sampler *sampler, const struct block_key *key,
 			  const struct uop_block *block, uint32_t serial)
@@ -520,8 +589,9 @@ size_t sampler_kernel_text(struct sampler *sampler, uint64_t address, void *ret,
 	LIBBPF_OPTS(bpf_test_run_opts, how);
 
 	size = size < RUN_TEXT_BYTES ? size : RUN_TEXT_BYTES;
-	if (!text || (!range_holds(&layout->image, address, size) &&
-		      !range_holds(&layout->modules, address, size)))
+	if (!text || !(sampler->programs.parts & PART_BIT(KERNEL_TEXT)) ||
+	    (!range_holds(&layout->image, address, size) &&
+	     !range_holds(&layout->modules, address, size)))
 		return 0;
 	text->address = address;
 	text->size = (uint32_t)size;
@@ -530,6 +600,17 @@ size_t sampler_kernel_text(struct sampler *sampler, uint64_t address, void *ret,
 		return 0;
 	memcpy(ret, text->code, size);
 	return size;
+}
+
+void sampler_run_every_set(struct sampler *sampler, uint32_t every)
+{
+	sampler->skeleton->bss->run_every = every;
+}
+
+void sampler_run_length_set(struct sampler *sampler, uint32_t length, uint32_t skip)
+{
+	sampler->skeleton->bss->run_length = length;
+	sampler->skeleton->bss->run_skip = skip;
 }
 
 void sampler_run_tally(const struct sampler *sampler, struct run_tally *ret)
@@ -552,117 +633,62 @@ void sampler_run_tally(const struct sampler *sampler, struct run_tally *ret)
 	ret->lost[RUN_LOSS_BAD_RECORD] += sampler->bad_runs;
 }
 
-/* --- Life ----------------------------------------------------------------------------------------- */
-
-static int say_libbpf(enum libbpf_print_level level, const char *format, va_list args)
-{
-	char line[1024];
-
-	if (level == LIBBPF_DEBUG)
-		return 0;
-	vsnprintf(line, sizeof(line), format, args);
-	line[strcspn(line, "\n")] = '\0';
-	log_debug("libbpf: %s", line);
-	return 0;
-}
-
-/* Twice as many as are used at most, as a power of two. */
-static uint32_t blocks_slots(const struct sampler_runs *runs)
-{
-	uint32_t slots = 2;
-
-	while (slots < 2 * runs->max_blocks)
-		slots *= 2;
-	return slots;
-}
-
-static int maps_size(struct sampler_bpf *skeleton, const struct sampler_options *options)
-{
-	uint32_t cpus = (uint32_t)libbpf_num_possible_cpus();
-	int err = 0;
-
-	err = err ? err
-		  : bpf_map__set_max_entries(skeleton->maps.ring, (uint32_t)options->ring_bytes);
-	err = err ? err : bpf_map__set_max_entries(skeleton->maps.counts_0, options->max_stacks);
-	err = err ? err : bpf_map__set_max_entries(skeleton->maps.counts_1, options->max_stacks);
-	err = err ? err
-		  : bpf_map__set_max_entries(skeleton->maps.stacks_sent, options->max_stacks * 4);
-	err = err ? err : bpf_map__set_max_entries(skeleton->maps.rows, options->max_rows);
-	err = err ? err : bpf_map__set_max_entries(skeleton->maps.mappings, options->max_mappings);
-	err = err ? err
-		  : bpf_map__set_max_entries(skeleton->maps.row_cache, cpus * ROW_CACHE_ENTRIES);
-	if (!options->runs.length)
-		return err;
-	err = err ? err
-		  : bpf_map__set_max_entries(skeleton->maps.blocks, blocks_slots(&options->runs));
-	err = err ? err : bpf_map__set_max_entries(skeleton->maps.uops, options->runs.max_uops);
-	return err;
-}
-
-static void runs_configure(struct sampler *sampler)
-{
-	const struct sampler_runs *runs = &sampler->options.runs;
-	const struct kernel_layout *layout = layout_get(sampler);
-	struct sampler_bpf *skeleton = sampler->skeleton;
-
-	skeleton->rodata->run_length = runs->length;
-	skeleton->rodata->run_skip = runs->skip;
-	skeleton->rodata->run_every = runs->every;
-	skeleton->rodata->blocks_mask = blocks_slots(runs) - 1;
-	skeleton->rodata->run_flags = (runs->system ? RUN_SYSTEM : 0) |
-				      (runs->overwritten ? RUN_OVERWRITTEN : 0);
-	skeleton->rodata->percpu_base_place = layout->percpu_base;
-	skeleton->rodata->preempt_count_place = layout->preempt_count;
-	skeleton->rodata->direct_map_variable = layout->direct_map_variable;
-	skeleton->rodata->page_map_variable = layout->page_map_variable;
-	skeleton->rodata->image_start = layout->image.start;
-	skeleton->rodata->image_end = layout->image.end;
-	skeleton->rodata->modules_start = layout->modules.start;
-	skeleton->rodata->modules_end = layout->modules.end;
-	for (size_t i = 0; i < RUN_RAM_RANGES; i++) {
-		skeleton->rodata->ram[i].start = layout->ram[i].start;
-		skeleton->rodata->ram[i].size = layout->ram[i].end - layout->ram[i].start;
-	}
-}
+/* --- Life ------------------------------------------------------------------------------------- */
 
 static int blocks_map(struct sampler *sampler)
 {
 	const struct sampler_runs *runs = &sampler->options.runs;
 	const struct sampler_bpf *skeleton = sampler->skeleton;
 	int err = block_table_init(&sampler->blocks, bpf_map__fd(skeleton->maps.blocks),
-				   blocks_slots(runs), bpf_map__fd(skeleton->maps.uops),
+				   programs_block_slots(runs), bpf_map__fd(skeleton->maps.uops),
 				   runs->max_uops);
 
 	return err ? err_set(err, "cannot map the table of translations: %s", strerror(-err)) : 0;
 }
 
-static int skeleton_load(struct sampler *sampler)
+int sampler_load(const struct sampler_options *options, struct sampler **ret)
 {
-	const struct sampler_options *options = &sampler->options;
-	struct sampler_bpf *skeleton;
+	AUTO(sampler_destroy_auto) struct sampler *sampler = mem_zalloc(sizeof(*sampler));
 	int err;
 
-	libbpf_set_print(say_libbpf);
-	sampler->skeleton = skeleton = sampler_bpf__open();
-	if (!skeleton)
-		return err_set(-errno, "cannot open the sampler's BPF object: %s", strerror(errno));
-	skeleton->rodata->max_depth = options->max_depth;
-	skeleton->rodata->ring_wakeup = options->ring_bytes / 2;
-	skeleton->rodata->everything = options->everything;
-	err = maps_size(skeleton, options);
-	if (options->runs.length)
-		runs_configure(sampler);
-	if (!err)
-		err = sampler_bpf__load(skeleton);
+	sampler->options = *options;
+	periods_choose(sampler);
+	err = programs_load(&sampler->options, sampler->every,
+			    options->runs.length ? layout_get(sampler) : NULL, &sampler->programs);
 	if (err)
-		return err_set(
-			err,
-			"the kernel refused the sampler: %s; 'assay doctor' tells what is missing",
-			strerror(-err));
+		return err;
+	sampler->skeleton = sampler->programs.skeleton;
+	if (!sampler_event_interrupts(&options->event) &&
+	    !(sampler->programs.parts & PART_BIT(KERNEL)))
+		return err_set(-EOPNOTSUPP,
+			       "%s cannot be sampled: this kernel refuses the part of the sampler "
+			       "that takes kernel code",
+			       options->event.name);
+	if (!(sampler->programs.parts & PART_BIT(VALUES)))
+		sampler->options.runs.length = 0;
+	*ret = take_ptr(sampler);
+	return 0;
+}
+
+size_t sampler_refusals(const struct sampler *sampler, const struct sampler_refusal **ret)
+{
+	*ret = sampler->programs.refusals;
+	return sampler->programs.refusal_count;
+}
+
+int sampler_attach(struct sampler *sampler, const int *cpus, size_t cpu_count,
+		   const struct sampler_handlers *handlers)
+{
+	struct sampler_bpf *skeleton = sampler->skeleton;
+	int err;
+
+	sampler->options.cpus = cpus;
+	sampler->options.cpu_count = cpu_count;
+	sampler->handlers = *handlers;
 	err = sampler_bpf__attach(skeleton); /* fork, exec and exit; sample() goes to the events */
 	if (err)
 		return err_set(err, "cannot follow fork and exec: %s", strerror(-err));
-	if (options->runs.length)
+	if (sampler->options.runs.length)
 		err = blocks_map(sampler);
 	if (err)
 		return err;
@@ -670,21 +696,17 @@ static int skeleton_load(struct sampler *sampler)
 		ring_buffer__new(bpf_map__fd(skeleton->maps.ring), on_record, sampler, NULL);
 	if (!sampler->ring)
 		return err_set(-errno, "cannot map the sampler's ring: %s", strerror(errno));
-	return 0;
+	return events_open(sampler);
 }
 
 int sampler_open(const struct sampler_options *options, const struct sampler_handlers *handlers,
 		 struct sampler **ret)
 {
-	AUTO(sampler_destroy_auto) struct sampler *sampler = mem_zalloc(sizeof(*sampler));
-	int err;
+	AUTO(sampler_destroy_auto) struct sampler *sampler = NULL;
+	int err = sampler_load(options, &sampler);
 
-	sampler->options = *options;
-	sampler->handlers = *handlers;
-	periods_choose(sampler);
-	err = skeleton_load(sampler);
 	if (!err)
-		err = events_open(sampler);
+		err = sampler_attach(sampler, options->cpus, options->cpu_count, handlers);
 	if (err)
 		return err;
 	*ret = take_ptr(sampler);
@@ -702,7 +724,7 @@ void sampler_destroy(struct sampler *sampler)
 	block_table_deinit(&sampler->blocks);
 	if (sampler->text)
 		munmap(sampler->text, sizeof(*sampler->text));
-	sampler_bpf__destroy(sampler->skeleton);
+	programs_deinit(&sampler->programs);
 	array_deinit(&sampler->retired);
 	for (size_t i = 0; i < PLACE_CLASSES; i++)
 		array_deinit(&sampler->free[i]);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What all BPF programs here share: the ring to the collector, and the mappings of processes. */
+/* What all BPF programs here share: the ring to the recorder, and the mappings of processes. */
 #pragma once
 
 #include "capture/kernel/kernel_types.h"
 #include "wire/sampler_maps.h"
 
 /* Set by the loader. */
-const volatile __u64 ring_wakeup = 0; /* bytes in the ring that wake the collector */
+const volatile __u64 ring_wakeup = 0; /* bytes in the ring that wake the recorder */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -32,7 +32,9 @@ static __always_inline long ring_put(void *data, __u64 size)
 	return bpf_ringbuf_output(&ring, data, size, flags);
 }
 
-/* A binary search in progress. Steps are callbacks of bpf_loop(), so that they are verified once. */
+/*
+ * A binary search in progress. Steps are callbacks of bpf_loop(), so that they are verified once.
+ */
 struct search {
 	__u64 wanted;
 	__u32 first;

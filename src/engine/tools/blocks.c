@@ -1,33 +1,37 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The sequence of runs, per thread, in a ring that the host drains. When it is full the thread waits.
+ * The sequence of segments, per thread, in a ring that the host drains. When it is full the thread
+ * waits.
  *
- * Traces make runs longer. The host counts them (blocks), and the fewer they are the better; or it looks for cycles in them
- * (paths): then ways that are only a little more frequent than others would make many different runs out of few.
+ *	in	the end of a segment, when code is translated
+ *	out	one word in the thread's ring whenever the segment is executed
+ *	owner	the engine calls it; the ring is the thread's
+ *
+ * Superblocks make segments longer. The host counts them (blocks), and the fewer they are the
+ * better; or it looks for cycles in them (paths): then ways that are only a little more frequent
+ * than others would make many different segments out of few. Both want the same ring, so if both
+ * are in use only one of them appends.
  */
-#include "engine/build.h"
-#include "engine/stream.h"
 #include "engine/tool.h"
-#include "engine/traces.h"
 
-/* put_append() found the chunk full. */
-static void chunk_full(struct thread *thread)
+static void segment_end(struct insert *insert, const struct point *point)
 {
-	uint32_t count;
-	const uint32_t *runs = stream_chunk(thread, &count);
-
-	if (runs)
-		traces_learn(thread, runs, count);
-	stream_settle(thread);
+	inline_append(insert, point->segment);
 }
 
-#define TOOL_BLOCKS(percent, once)                                                                 \
-	{                                                                                          \
-		.trace_percent = (percent), .trace_once = (once), .run_end = put_append,           \
-		.run_defined = traces_note, .run_told = stream_append,                             \
-		.run_untold = stream_unappend, .called = chunk_full,                               \
-		.thread_start = stream_thread_start, .thread_end = stream_thread_end,              \
-		.module = stream_module,                                                           \
-	}
+static void segment_end_alone(struct insert *insert, const struct point *point)
+{
+	if (!(engine_boot.tools & ENGINE_TOOL_BIT(ENGINE_TOOL_PATHS)))
+		segment_end(insert, point);
+}
 
-const struct tool tool_blocks = TOOL_BLOCKS(50, false), tool_paths = TOOL_BLOCKS(95, true);
+const struct tool tool_blocks = {
+	.superblock_percent = 50,
+	.segment_end = segment_end_alone,
+};
+
+const struct tool tool_paths = {
+	.superblock_percent = 95,
+	.superblock_once = true,
+	.segment_end = segment_end,
+};

@@ -1,29 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Counts runs: one counter for each, per thread, in memory that the host reads. From them follow instructions and blocks. */
-#include "engine/build.h"
-#include "engine/stream.h"
+/* Counts segments: one counter for each, per thread. From them follow instructions and blocks. */
 #include "engine/tool.h"
 
-static uint64_t *counter(struct thread *thread, uint32_t run)
+static void segment_end(struct insert *insert, const struct point *point)
 {
-	return (uint64_t *)stream_counts(thread) + run;
+	inline_count(insert, counter_by_segment(ENGINE_TOOL_COUNT, point->segment), 1);
 }
 
-static void run_told(struct thread *thread, uint32_t run)
-{
-	++*counter(thread, run);
-}
-
-static void run_untold(struct thread *thread, uint32_t run)
-{
-	--*counter(thread, run);
-}
-
-const struct tool tool_count = {
-	.run_end = put_count,
-	.run_told = run_told,
-	.run_untold = run_untold,
-	.thread_start = stream_thread_start,
-	.thread_end = stream_thread_end,
-	.module = stream_module,
-};
+const struct tool tool_count = { .segment_end = segment_end };

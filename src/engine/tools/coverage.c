@@ -1,18 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Marks runs that were executed: a byte for each, per thread, in memory that the host reads. */
-#include "engine/build.h"
-#include "engine/stream.h"
+/* Marks segments that were executed: a byte for each, per thread. */
 #include "engine/tool.h"
 
-static void run_told(struct thread *thread, uint32_t run)
+static void segment_end(struct insert *insert, const struct point *point)
 {
-	stream_counts(thread)[run] = 1;
+	inline_mark(insert, counter_by_segment(ENGINE_TOOL_COVERAGE, point->segment));
 }
 
-const struct tool tool_coverage = {
-	.run_end = put_seen,
-	.run_told = run_told,
-	.thread_start = stream_thread_start,
-	.thread_end = stream_thread_end,
-	.module = stream_module,
-};
+const struct tool tool_coverage = { .segment_end = segment_end };

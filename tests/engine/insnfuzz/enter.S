@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Into a sequence with every register set, and out of it with every register kept. No stack but the sequence's own is used. */
+/*
+ * Into a sequence with every register set, and out of it with every register kept. No stack but the
+ * sequence's own is used.
+ */
 
 #define GENERAL(n) (8 * (n))
 #define FLAGS 128
@@ -8,6 +11,7 @@
 #define GS 152
 #define SEGMENTS 160
 #define VECTORS 192
+#define VECTORS_KEPT 0xfff9ffff /* insnfuzz.h */
 
 	.text
 
@@ -30,8 +34,8 @@ machine_enter:
 	push	%r14
 	push	%r15
 	mov	%rsp, host_rsp(%rip)
-	mov	$-1, %eax
-	mov	$-1, %edx
+	mov	$VECTORS_KEPT, %eax
+	xor	%edx, %edx
 	xrstor64 machine_in + VECTORS(%rip)
 	mov	machine_in + FS(%rip), %rax
 	wrfsbase %rax
@@ -87,8 +91,8 @@ machine_leave:
 	wrfsbase %rax
 	rdgsbase %rax
 	mov	%rax, machine_out + GS(%rip)
-	mov	$-1, %eax
-	mov	$-1, %edx
+	mov	$VECTORS_KEPT, %eax
+	xor	%edx, %edx
 	xsave64	machine_out + VECTORS(%rip)
 	fninit
 	pushq	$0x1f80
@@ -109,7 +113,10 @@ machine_escape:
 	restore_host
 	ret
 
-/* Selectors are kept, and made 0 again where they are not. fs is set anew: some processors clear its base. */
+/*
+ * Selectors are kept, and made 0 again where they are not. fs is set anew: some processors clear
+ * its base.
+ */
 segments_take:
 	xor	%eax, %eax
 	mov	%ds, machine_out + SEGMENTS(%rip)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Pieces of sequences that random bytes would hardly ever make: transfers of control, stacks, flags, segments. */
+/*
+ * Pieces of sequences that random bytes would hardly ever make: transfers of control, stacks,
+ * flags, segments.
+ */
 #include <string.h>
 
 #include "insnfuzz.h"
@@ -55,7 +58,7 @@ static void push(struct sequence *sequence, unsigned reg)
 	item_add(sequence, code, sizeof(code));
 }
 
-/* --- Forms ---------------------------------------------------------------------------------------------- */
+/* --- Forms ------------------------------------------------------------------------------------ */
 
 static void form_jump(struct random *random, struct sequence *sequence)
 {
@@ -252,7 +255,8 @@ static void form_stack(struct random *random, struct sequence *sequence)
 
 static void form_far(struct random *random, struct sequence *sequence)
 {
-	uint64_t kind = random_below(random, 3);
+	uint64_t kind = detects_split_locks() ? 1 + random_below(random, 2)
+					      : random_below(random, 3);
 
 	if (kind == 0) {
 		item_add(sequence, "\x8c\xd0", 2); /* mov %ss, %eax */

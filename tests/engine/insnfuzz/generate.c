@@ -2,15 +2,17 @@
 /*
  * Random sequences of instructions.
  *
- * Most instructions are random bytes of which the decoder says that they are one: prefixes, an opcode of any map, in legacy,
- * VEX or EVEX encoding, operands. Displacements are then made such that memory operands often lie in memory that is there,
- * and jumps lead to a later instruction. The others come from forms.c.
+ * Most instructions are random bytes of which the decoder says that they are one: prefixes, an
+ * opcode of any map, in legacy, VEX or EVEX encoding, operands. Displacements are then made such
+ * that memory operands often lie in memory that is there, and jumps lead to a later instruction.
+ * The others come from forms.c.
  *
  * A sequence ends with a jump to machine_leave, or earlier with a signal.
  */
 #include <Zydis/Zydis.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "insnfuzz.h"
 
@@ -73,6 +75,11 @@ static bool decode(const uint8_t *bytes, size_t size, ZydisDecodedInstruction *r
 	return ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, NULL, bytes, size, ret));
 }
 
+bool detects_split_locks(void)
+{
+	return access("/proc/sys/kernel/split_lock_mitigate", F_OK) == 0;
+}
+
 static bool is_excluded(const ZydisDecodedInstruction *insn)
 {
 	switch (insn->mnemonic) {
@@ -82,6 +89,10 @@ static bool is_excluded(const ZydisDecodedInstruction *insn)
 		return true;
 	case ZYDIS_MNEMONIC_INT:
 		return insn->raw.imm[0].value.u == INT_SYSCALL;
+	case ZYDIS_MNEMONIC_IRET:
+	case ZYDIS_MNEMONIC_IRETD:
+	case ZYDIS_MNEMONIC_IRETQ:
+		return detects_split_locks();
 	default:
 		return false;
 	}
@@ -104,7 +115,7 @@ static bool is_forbidden(const ZydisDecodedInstruction *insn)
 	       insn->meta.isa_ext == ZYDIS_ISA_EXT_AMD3DNOW;
 }
 
-/* --- Random bytes ------------------------------------------------------------------------------------ */
+/* --- Random bytes ----------------------------------------------------------------------------- */
 
 static uint8_t *put_prefixes(struct random *random, uint8_t *at)
 {
@@ -178,7 +189,7 @@ static void bytes_make(struct random *random, uint8_t *bytes)
 		*at++ = (uint8_t)random_next(random);
 }
 
-/* --- Displacements ------------------------------------------------------------------------------------ */
+/* --- Displacements ---------------------------------------------------------------------------- */
 
 static bool is_rip_relative(const ZydisDecodedInstruction *insn)
 {
@@ -186,7 +197,10 @@ static bool is_rip_relative(const ZydisDecodedInstruction *insn)
 	       insn->raw.modrm.rm == 5 && insn->raw.disp.size;
 }
 
-/* Relative to rip: made final in sequence_place(). Here the displacement becomes an offset into the data. */
+/*
+ * Relative to rip: made final in sequence_place(). Here the displacement becomes an offset into the
+ * data.
+ */
 static void displacement_tame(struct random *random, const ZydisDecodedInstruction *insn,
 			      struct item *item)
 {
@@ -256,7 +270,7 @@ static void random_add(struct random *random, struct sequence *sequence)
 	item->length = 1;
 }
 
-/* --- Sequences ----------------------------------------------------------------------------------------- */
+/* --- Sequences -------------------------------------------------------------------------------- */
 
 struct item *item_add(struct sequence *sequence, const void *bytes, size_t length)
 {

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random instruction sequences, run from random states. The same seed gives the same sequences and states, so that what a
- * run natively and a run under the engine print can be compared line by line.
+ * Random instruction sequences, run from random states. The same seed gives the same sequences and
+ * states, so that what a run natively and a run under the engine print can be compared line by
+ * line.
  *
- * Everything lies at fixed addresses. A program's address space is not empty under the engine, so whatever a sequence can
- * reach by accident is reserved here: the low 64 gigabytes, and what is near the code. The engine has to be left a place for its
- * copies, which lie within a gigabyte of the code.
+ * Everything lies at fixed addresses. A program's address space is not empty under the engine, so
+ * whatever a sequence can reach by accident is reserved here: the low 64 gigabytes, and what is
+ * near the code. The engine has to be left a place for its copies, which lie within a gigabyte of
+ * the code.
  */
 #pragma once
 
@@ -16,7 +18,10 @@
 #define CODE_BASE 0x200000000000ull
 #define NEAR_BASE (CODE_BASE + 0x200000) /* data that code reaches relative to rip */
 #define HOLE_BASE (NEAR_BASE + NEAR_SIZE) /* no access, from here on and below the code */
-/* Where sequences find the address of machine_leave, which is random: far from what string instructions go through. */
+/*
+ * Where sequences find the address of machine_leave, which is random: far from what string
+ * instructions go through.
+ */
 #define LEAVE_BASE (CODE_BASE - 0x8000000)
 #define LOW_BASE 0x40000000ull /* data and stack, below 4 GB for 32-bit addresses */
 #define LOW_RESERVED 0x1000000000ull
@@ -31,7 +36,8 @@ enum {
 	NEAR_SIZE = 4096,
 	LEAVE_SIZE = 4096,
 	HOLE_SIZE =
-		0x10200000, /* as far as bt reaches with a 32-bit register, and displacements besides */
+		/* as far as bt reaches with a 32-bit register, and displacements besides */
+	0x10200000,
 	VECTORS_SIZE = 4096,
 	STEPS_MAX = 24, /* of a sequence that steps itself */
 };
@@ -68,8 +74,11 @@ struct item {
 	uint8_t fix_offset, fix_size; /* a displacement that leads to item `target`; size 0: none */
 	uint8_t target;
 	uint8_t behind; /* a target that is yet to be chosen is no earlier item; 0: any later one */
-	bool inner; /* nobody jumps here: a system call with another number than its own might do anything, a loop never end,
-		     and a far jump lead into 32-bit code */
+	/*
+	 * Nothing jumps here: a system call with another number than its own might do anything, a
+	 * loop never end, and a far jump lead into 32-bit code.
+	 */
+	bool inner;
 };
 
 struct sequence {
@@ -78,6 +87,13 @@ struct sequence {
 	bool loops; /* for as long as a timer needs to hit it */
 };
 
+/*
+ * Where the kernel detects split locks, it takes the alignment check of an iretq on a stack that is
+ * not aligned for one, sleeps, and tries again, for ever: there is no iretq then. Kernels that may
+ * do so have a setting for it.
+ */
+bool detects_split_locks(void);
+
 /* What a sequence ends with, besides its own faults. */
 void generate(struct random *random, bool loops, struct sequence *ret);
 /* Puts the sequence where it will run. Returns the bytes used. */
@@ -85,7 +101,10 @@ size_t sequence_place(const struct sequence *sequence, uint8_t *place);
 /* An instruction that is not left out. */
 bool sequence_allows(const uint8_t *code);
 void sequence_print(const uint8_t *place, size_t size);
-/* Whether it may come to the middle of an instruction: by a branch whose target it may have changed, or an unknown one. */
+/*
+ * Whether it may come to the middle of an instruction: by a branch whose target it may have
+ * changed, or an unknown one.
+ */
 bool sequence_strays(const struct sequence *sequence);
 /* Sets the bit of each instruction's offset. */
 void sequence_starts(const struct sequence *sequence, uint64_t *ret);
@@ -101,6 +120,8 @@ enum {
 };
 
 /* --- enter.S: from here into a sequence, and back --- */
+/* Parts of the state that xsave keeps: all but AMX, whose tiles alone are twice VECTORS_SIZE. */
+#define VECTORS_KEPT 0xfff9ffffu
 struct machine {
 	uint64_t general[16]; /* in x86's numbering */
 	uint64_t flags;

@@ -2,9 +2,9 @@
 /*
  * insnfuzz [-s SEED] [-b FIRST] [-n BATCHES] [-t MICROSECONDS] [-e] [-p INDEX]
  *
- * Prints a hash for each batch of sequences; -e for each sequence, -p also prints that sequence and what came of it. -t lets
- * a timer interrupt the sequences, which makes no difference to what is printed. How sequences ended is the last line, on
- * stderr.
+ * Prints a hash for each batch of sequences; -e for each sequence, -p also prints that sequence and
+ * what came of it. -t lets a timer interrupt the sequences, which makes no difference to what is
+ * printed. How sequences ended is the last line, on stderr.
  */
 #include <err.h>
 #include <stdio.h>
@@ -29,7 +29,10 @@ static uint8_t *slot(size_t index)
 
 _Static_assert(CODE_BASE + BATCH * SLOT <= NEAR_BASE, "code");
 
-/* The last sequence of a batch leads into memory that cannot be executed, often in the middle of an instruction. */
+/*
+ * The last sequence of a batch leads into memory that cannot be executed, often in the middle of an
+ * instruction.
+ */
 static uint8_t *cliff(struct random *random, size_t size)
 {
 	return (uint8_t *)NEAR_BASE - 1 - random_below(random, size);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * One sequence: from a random state to what it leaves behind. A signal ends it, unless it steps itself, or is the timer's.
- * Every second signal goes back through sigreturn to machine_leave, which has to find the state that the frame had.
+ * One sequence: from a random state to what it leaves behind. A signal ends it, unless it steps
+ * itself, or is the timer's. Every second signal goes back through sigreturn to machine_leave,
+ * which has to find the state that the frame had.
  */
 #include <err.h>
 #include <sched.h>
@@ -18,7 +19,11 @@
 
 enum {
 	HUNG_TICKS =
-		8, /* 0.4 seconds of CPU time: no sequence that ends takes a quarter of that, even stepped */
+		/*
+		 * 0.4 seconds of CPU time: no sequence that ends takes a quarter of that, even
+		 * stepped
+		 */
+	8,
 	VECTORS_HEADER = 512,
 	X87_ADDRESS = 8,
 	XMM_OFFSET = 160,
@@ -144,7 +149,7 @@ void run_init(void)
 		pristine_near[i] = (uint8_t)random_next(&random);
 	__asm__ volatile("rdfsbase %0" : "=r"(host_fs));
 	parts_init();
-	__asm__ volatile("xsave64 %0" : "=m"(initial_vectors) : "a"(-1), "d"(-1));
+	__asm__ volatile("xsave64 %0" : "=m"(initial_vectors) : "a"(VECTORS_KEPT), "d"(0));
 	signals_init();
 	watch_init();
 }
@@ -173,7 +178,7 @@ void run_code_edit(void)
 		err(1, "mprotect");
 }
 
-/* --- States ----------------------------------------------------------------------------------------------- */
+/* --- States ----------------------------------------------------------------------------------- */
 
 static uint64_t random_value(struct random *random)
 {
@@ -270,7 +275,7 @@ static uint64_t x87_address(const uint8_t *vectors)
 	return in_use ? *(const uint64_t *)(vectors + X87_ADDRESS) : 0;
 }
 
-/* --- Signals ------------------------------------------------------------------------------------------------- */
+/* --- Signals ---------------------------------------------------------------------------------- */
 
 static void general_take(const greg_t *from, uint64_t *ret)
 {
@@ -342,9 +347,13 @@ static void signal_take(int number, const siginfo_t *info, const ucontext_t *con
 	words[WORD_X87] = x87_address((const uint8_t *)context->uc_mcontext.fpregs);
 }
 
-static bool is_step(int number, const siginfo_t *info)
+/* Some hypervisors lose the bit by which the kernel knows a step: it then has the code of int1. */
+static bool is_step(int number, const siginfo_t *info, const greg_t *registers)
 {
-	return number == SIGTRAP && info->si_code == TRAP_TRACE && now.steps < STEPS_MAX;
+	bool traced = info->si_code == TRAP_TRACE ||
+		      (info->si_code == TRAP_BRKPT && registers[REG_EFL] & FLAG_TRAP);
+
+	return number == SIGTRAP && traced && now.steps < STEPS_MAX;
 }
 
 void on_signal(int number, void *info_given, void *context_given)
@@ -365,7 +374,7 @@ void on_signal(int number, void *info_given, void *context_given)
 	}
 	if (!now.running)
 		errx(1, "signal %d at %#llx outside of a sequence", number, registers[REG_RIP]);
-	if (is_step(number, info) && is_in_sequence((uint64_t)registers[REG_RIP])) {
+	if (is_step(number, info, registers) && is_in_sequence((uint64_t)registers[REG_RIP])) {
 		uint64_t *hash = &now.outcome->words[WORD_STEPS];
 
 		now.steps++;
@@ -381,7 +390,7 @@ void on_signal(int number, void *info_given, void *context_given)
 	registers[REG_EFL] &= ~FLAG_TRAP;
 }
 
-/* --- Running -------------------------------------------------------------------------------------------------- */
+/* --- Running ---------------------------------------------------------------------------------- */
 
 static void outcome_take(struct outcome *outcome)
 {

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * A process in a pid namespace of its own, as containers and sandboxes have them, tells its engine
+ * numbers that mean something else to us. /proc tells both: the field NSpid of a status holds the
+ * number in our namespace first, and that in the innermost one last.
+ */
+#include "base/pids.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/mem.h"
+
+DEFINE_AUTO(DIR, closedir)
+
+/* The innermost number, and how many there are. 0: it is gone. */
+static pid_t innermost(const char *path, int *ret_count)
+{
+	AUTO(close_file) FILE *file = fopen(path, "re");
+	char line[512], *save = NULL;
+	pid_t last = 0;
+
+	*ret_count = 0;
+	while (file && fgets(line, sizeof(line), file)) {
+		if (strncmp(line, "NSpid:", 6) != 0)
+			continue;
+		for (char *word = strtok_r(line + 6, " \t\n", &save); word;
+		     word = strtok_r(NULL, " \t\n", &save)) {
+			last = (pid_t)strtol(word, NULL, 10);
+			++*ret_count;
+		}
+		break;
+	}
+	return last;
+}
+
+static pid_t of_process(pid_t pid, int *ret_count)
+{
+	AUTO(free_ptr) char *path = mem_printf("/proc/%d/status", (int)pid);
+
+	return innermost(path, ret_count);
+}
+
+bool pids_differ(pid_t pid)
+{
+	int count;
+
+	return of_process(pid, &count) && count > 1;
+}
+
+pid_t pids_inner(pid_t pid)
+{
+	int count;
+
+	return of_process(pid, &count);
+}
+
+/* A line of maps: addresses, protection, offset, device, inode, name. */
+static bool maps_memory(pid_t pid, uint64_t inode)
+{
+	AUTO(free_ptr) char *path = mem_printf("/proc/%d/maps", (int)pid);
+	AUTO(close_file) FILE *file = fopen(path, "re");
+	char line[8192];
+
+	while (file && fgets(line, sizeof(line), file)) {
+		unsigned long long number = 0;
+
+		if (sscanf(line, "%*s %*s %*s %*s %llu", &number) == 1 && number == inode &&
+		    strstr(line, "/memfd:assay-own"))
+			return true;
+	}
+	return false;
+}
+
+pid_t pids_find(pid_t inner, uint64_t inode, pid_t but)
+{
+	AUTO(closedir_auto) DIR *directory = opendir("/proc");
+	struct dirent *entry;
+
+	while (directory && (entry = readdir(directory))) {
+		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+		int count;
+
+		if (pid > 0 && pid != but && of_process(pid, &count) == inner && count > 1 &&
+		    maps_memory(pid, inode))
+			return pid;
+	}
+	return 0;
+}
+
+pid_t pids_thread(pid_t pid, pid_t inner)
+{
+	AUTO(free_ptr) char *path = mem_printf("/proc/%d/task", (int)pid);
+	AUTO(closedir_auto) DIR *directory = opendir(path);
+	struct dirent *entry;
+
+	while (directory && (entry = readdir(directory))) {
+		AUTO(free_ptr) char *status = mem_printf("%s/%s/status", path, entry->d_name);
+		int count;
+
+		if (isdigit((unsigned char)*entry->d_name) && innermost(status, &count) == inner)
+			return (pid_t)strtol(entry->d_name, NULL, 10);
+	}
+	return 0;
+}

@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* assay calls in the engine: programs as they are, which build trees of calls while they run. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "capture/ability.h"
+#include "cmd/calls.h"
+#include "cmd/live_profile.h"
+#include "cmd/trace.h"
+#include "inject/attach.h"
+#include "inject/follow.h"
+#include "marks/routines.h"
+#include "recorder/engine/engine_recording.h"
+#include "recorder/recorder_thread.h"
+
+enum { COMMIT_MS = 1000, MS_PER_S = 1000, EXIT_NOT_FOUND = 127, EXIT_NOT_RUN = 126 };
+
+/* --- Which way ------------------------------------------------------------------------------- */
+
+static int program_open(const char *name)
+{
+	const char *path = getenv("PATH");
+	AUTO(free_ptr) char *folders = NULL;
+	int fd = -1;
+
+	if (strchr(name, '/') || !path)
+		return open(name, O_RDONLY | O_CLOEXEC);
+	folders = mem_strdup(path);
+	for (char *rest = folders, *folder; fd < 0 && (folder = strsep(&rest, ":"));) {
+		AUTO(free_ptr) char *full = mem_printf("%s/%s", *folder ? folder : ".", name);
+
+		if (!access(full, X_OK))
+			fd = open(full, O_RDONLY | O_CLOEXEC);
+	}
+	return fd;
+}
+
+/* Names of functions that only such programs call. */
+static const struct {
+	enum calls_way way;
+	const char *name;
+} signs[] = { { CALLS_HOOKS, "__cyg_profile_func_enter" }, { CALLS_JAVA, "JLI_Launch" } };
+
+enum calls_way calls_way_of(const char *command)
+{
+	AUTO(close_fd) int fd = program_open(command);
+	struct stat info;
+	void *bytes;
+	enum calls_way way = CALLS_ENGINE;
+
+	if (fd < 0 || fstat(fd, &info) || !info.st_size)
+		return way;
+	bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (bytes == MAP_FAILED)
+		return way;
+	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]) && way == CALLS_ENGINE; i++)
+		if (memmem(bytes, (size_t)info.st_size, signs[i].name, strlen(signs[i].name) + 1))
+			way = signs[i].way;
+	munmap(bytes, (size_t)info.st_size);
+	return way;
+}
+
+/* --- Recording -------------------------------------------------------------------------------- */
+
+struct run {
+	struct routines *routines;
+	struct inject *inject;
+	struct recorder *recorder;
+	struct recorder_thread *thread;
+	struct engine_recording *engines;
+	struct calls_sink *calls;
+};
+
+static int engine_check(void)
+{
+	struct ability engine;
+
+	ability_probe(ABILITY_ENGINE, &engine);
+	return engine.yes ? 0 : err_set(-ENOTSUP, "%s; %s", engine.detail, engine.remedy);
+}
+
+static int recorder_make(const struct calls_options *wish, char **command, struct run *run)
+{
+	const struct recorder_options how = { .output = wish->output,
+					      .command = command,
+					      .commit_ms = COMMIT_MS,
+					      .sync_at_end = true,
+					      .keep_modules = true };
+	struct engine_recording_options options = {
+		.tool = "calltree",
+		.tools = ENGINE_TOOL_BIT(ENGINE_TOOL_CALLTREE),
+		.counters = COUNTERS_NONE,
+		.memories = inject_memories(run->inject),
+		.shared_size = inject_shared_size(run->inject),
+	};
+	struct sink sink;
+	int err = recorder_create(&how, &run->recorder);
+
+	if (err)
+		return err;
+	calls_sink_create(run->recorder, &run->calls);
+	sink = calls_sink(run->calls);
+	recorder_sink_add(run->recorder, &sink);
+	options.calls = run->calls;
+	return engine_recording_add(run->recorder, &options, &run->engines);
+}
+
+static int recorder_begin(struct run *run)
+{
+	int err;
+
+	signal(SIGXFSZ, SIG_IGN); /* a file that may not grow is an error like others */
+	err = recorder_start(run->recorder);
+	err = err ? err : recorder_thread_start(run->recorder, &run->thread);
+	if (err)
+		recorder_abandon(run->recorder);
+	return err;
+}
+
+static int recorder_end(const struct calls_options *wish, struct run *run,
+			struct calls_outcome *ret)
+{
+	struct engine_recording_result result = {};
+	int err;
+
+	recorder_thread_stop(take_ptr(run->thread));
+	err = recorder_fact_set(run->recorder, RECORDING_CALLS, "events", "engine");
+	if (!err && !wish->count_only)
+		err = recorder_fact_set(run->recorder, RECORDING_CALLS, "metric", "time");
+	err = err ? err : recorder_finish(run->recorder);
+	if (err)
+		return err;
+	engine_recording_result(run->engines, &result);
+	ret->totals = *calls_sink_totals(run->calls);
+	ret->overhead = result.trees.overhead;
+	ret->bad = result.trees.bad;
+	ret->own_faults = result.trees.own_faults;
+	ret->native = result.sums.native;
+	return 0;
+}
+
+static void run_deinit(struct run *run)
+{
+	recorder_thread_stop(run->thread);
+	recorder_destroy(run->recorder);
+	inject_destroy(run->inject);
+	routines_destroy(run->routines);
+}
+
+/* --- Snapshots -------------------------------------------------------------------------------- */
+
+/* A thread that reports what the threads of all processes have called so far, now and then. */
+struct snapshots {
+	const struct calls_options *wish;
+	pthread_t thread;
+	int stop; /* readable: it is to end; -1: there is none */
+};
+
+static void snapshot_show(const struct calls_options *wish)
+{
+	AUTO(live_profile_remove) struct live_profile live = {};
+	int err = live_profile_make((uint32_t)getpid(), &live);
+
+	if (err == -ENOENT) /* nothing is to be seen, yet or any more */
+		return;
+	err = err ? err : calls_profile_show(wish, live.path);
+	if (err)
+		log_warn("no snapshot: %s", err_text());
+}
+
+static void *snapshots_run(void *ctx)
+{
+	const struct snapshots *snapshots = ctx;
+	struct pollfd stop = { .fd = snapshots->stop, .events = POLLIN };
+	double ms = snapshots->wish->snapshot_every * MS_PER_S;
+
+	while (!poll(&stop, 1, ms < 1 ? 1 : ms < INT_MAX ? (int)ms : INT_MAX))
+		snapshot_show(snapshots->wish);
+	return NULL;
+}
+
+/* Signals are for the thread that follows the program. */
+static void snapshots_start(struct snapshots *snapshots, const struct calls_options *wish)
+{
+	sigset_t all, before;
+	int err;
+
+	*snapshots = (struct snapshots){ .wish = wish, .stop = -1 };
+	if (wish->snapshot_every <= 0)
+		return;
+	snapshots->stop = eventfd(0, EFD_CLOEXEC);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	err = snapshots->stop < 0
+		      ? errno
+		      : pthread_create(&snapshots->thread, NULL, snapshots_run, snapshots);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	if (!err)
+		return;
+	log_warn("there will be no snapshots: %s", strerror(err));
+	close_fd(&snapshots->stop);
+	snapshots->stop = -1;
+}
+
+static void snapshots_stop(struct snapshots *snapshots)
+{
+	const uint64_t one = 1;
+
+	if (snapshots->stop < 0 || write(snapshots->stop, &one, sizeof(one)) != sizeof(one))
+		return;
+	pthread_join(snapshots->thread, NULL);
+	close_fd(&snapshots->stop);
+}
+
+/* --- Processes -------------------------------------------------------------------------------- */
+
+/* What engines are told: how far trees may grow, and where routines begin. */
+static void routines_prepare(const struct calls_options *wish, struct run *run)
+{
+	struct routines_options options = {
+		.choice = calls_choice(wish),
+		.node_limit = wish->max_nodes < CALLTREE_LIMIT ? wish->max_nodes : CALLTREE_LIMIT,
+		.depth_limit = wish->max_depth < CALLTREE_DEPTH ? wish->max_depth : CALLTREE_DEPTH,
+		.prune_permille = (uint32_t)(wish->prune_share * CALL_PERMILLE),
+		.allocations = wish->allocations,
+		.resources = wish->resources,
+	};
+
+	if (options.node_limit < 4 * options.depth_limit + 16)
+		options.depth_limit = (options.node_limit - 16) / 4;
+	run->routines = routines_create(&options);
+	routines_publish(run->routines, (char *)inject_public(run->inject) + STREAM_MARKS);
+	inject_modules_serve(run->inject, routines_module, run->routines);
+}
+
+static void obstacles_say(const struct follow_result *followed)
+{
+	for (size_t i = 0; i < PROGRAM_OBSTACLE_COUNT; i++)
+		if (followed->native[i])
+			log_info("left alone: %llu %s", (unsigned long long)followed->native[i],
+				 program_obstacle_text((enum program_obstacle)i));
+}
+
+/* Whatever fails once the command runs, it is followed to its end. */
+static int command_follow(const struct calls_options *wish, struct run *run, pid_t pid,
+			  struct calls_outcome *ret)
+{
+	struct follow_result followed = {};
+	struct snapshots snapshots;
+	int err = recorder_begin(run);
+
+	if (err)
+		log_error("%s", err_text());
+	snapshots_start(&snapshots, wish);
+	follow_run(run->inject, pid, &followed);
+	snapshots_stop(&snapshots);
+	ret->code = followed.exit_code;
+	obstacles_say(&followed);
+	return err ? err : recorder_end(wish, run, ret);
+}
+
+/* Whatever fails once the process is in the engine, it is given back. */
+static int process_follow(const struct calls_options *wish, struct run *run, int process,
+			  struct calls_outcome *ret)
+{
+	struct follow_result followed = {};
+	struct snapshots snapshots;
+	int err = recorder_begin(run);
+
+	if (err)
+		log_error("%s", err_text());
+	log_info("process %u is in the engine; an interrupt (Ctrl-C) gives it back", wish->pid);
+	snapshots_start(&snapshots, wish);
+	follow_attached(run->inject, process, (uint64_t)(wish->duration * NS_PER_S), &followed);
+	snapshots_stop(&snapshots);
+	if (attach_give_back(run->inject))
+		log_error("%s", err_text());
+	else
+		ret->code = EXIT_SUCCESS;
+	if (followed.ended)
+		log_info("process %u has ended", wish->pid);
+	obstacles_say(&followed);
+	return err ? err : recorder_end(wish, run, ret);
+}
+
+static int run_prepare(const struct calls_options *wish, char **command, struct run *run)
+{
+	unsigned flags = wish->count_only ? 0 : ENGINE_CALLS_TIMED;
+	int err = engine_check();
+
+	err = err ? err : inject_create(ENGINE_TOOL_BIT(ENGINE_TOOL_CALLTREE), flags, &run->inject);
+	err = err ? err : recorder_make(wish, command, run);
+	if (!err)
+		routines_prepare(wish, run);
+	return err;
+}
+
+int calls_engine_attach(const struct calls_options *wish, struct calls_outcome *ret)
+{
+	AUTO(run_deinit) struct run run = {};
+	AUTO(close_fd) int process = (int)syscall(SYS_pidfd_open, wish->pid, 0);
+	int err = process < 0 ? err_set(-errno, "process %u: %s", wish->pid, strerror(errno)) : 0;
+
+	err = err ? err : trace_process_check((pid_t)wish->pid);
+	err = err ? err : run_prepare(wish, NULL, &run);
+	if (err)
+		return err;
+	inject_signals_block();
+	err = attach_take(run.inject, (pid_t)wish->pid);
+	return err ? err : process_follow(wish, &run, process, ret);
+}
+
+int calls_engine_run(const struct calls_options *wish, char **command, struct calls_outcome *ret)
+{
+	AUTO(run_deinit) struct run run = {};
+	pid_t pid;
+	int err = run_prepare(wish, command, &run);
+
+	if (err)
+		return err;
+	err = inject_start(run.inject, command, &pid);
+	if (err) {
+		ret->code = err == -ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN;
+		return err;
+	}
+	return command_follow(wish, &run, pid, ret);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The way to an assay that records or counts: a socket, whose name says which one it is. Only its
+ * own user and root are served, and the other side is checked in the same way: names of such
+ * sockets are anybody's to take. A request is a line, the answer is a JSON object.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include "base/cleanup.h"
+
+struct control;
+
+enum { CONTROL_REQUEST_MAX = 8192 }; /* bytes */
+
+/* Answers a request, which has no line feed; the caller frees the text. In a thread of its own. */
+typedef char *control_answer(void *ctx, const char *request);
+
+/* name: "count.1234". -EADDRINUSE: somebody has that name already. */
+int control_create(const char *name, control_answer *answer, void *ctx, struct control **ret);
+/* No request is served any more when this has returned. */
+void control_destroy(struct control *control);
+DEFINE_AUTO(struct control, control_destroy)
+
+/* Who has to be at the other side, besides being somebody who is trusted. */
+struct control_peer {
+	pid_t pid; /* 0: any */
+	bool owned; /* it has to be that user: */
+	uid_t user;
+};
+
+/*
+ * -ESRCH: nobody has that name; -EPERM: somebody has it who is not trusted, or is not the peer. The
+ * caller frees the text.
+ */
+int control_ask(const char *name, const struct control_peer *peer, const char *request, char **ret);

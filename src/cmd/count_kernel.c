@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * assay count --by kernel and --by auto: marks of a process that runs by itself.
+ *
+ * What is cheaper depends on how often marks are visited. A visit costs the kernel a trap, whose
+ * time is measured here; the engine costs a share of the process's own time, however often marks
+ * are visited.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cmd/cmd.h"
+#include "cmd/count.h"
+#include "cmd/count_session.h"
+#include "recorder/probes/probe_marks.h"
+#include "recorder/recorder_thread.h"
+
+enum { COMMIT_MS = 500, TRIAL_MS = 1000 };
+
+/* What the engine adds to the time that a process runs: docs/measurements.md. */
+static const double engine_share = 0.5;
+
+/* --- Waiting ---------------------------------------------------------------------------------- */
+
+/* Until the process ends, somebody interrupts, or the time is over. True: it has ended. */
+static bool process_wait(int process, int signals, double seconds)
+{
+	struct pollfd fds[] = { { .fd = process, .events = POLLIN },
+				{ .fd = signals, .events = POLLIN } };
+	uint64_t end = clock_monotonic() + (uint64_t)(seconds * NS_PER_S);
+
+	for (;;) {
+		uint64_t now = clock_monotonic();
+		int left = seconds > 0 ? (now < end ? (int)((end - now) / NS_PER_MS) + 1 : 0) : -1;
+		int found = poll(fds, 2, left);
+
+		if (found >= 0 || errno != EINTR)
+			return found > 0 && fds[0].revents;
+	}
+}
+
+static int signals_open(void)
+{
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		sigaddset(&set, ends[i]);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+static int process_open(pid_t pid, int *ret)
+{
+	int err = trace_process_check(pid);
+	int fd = err ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
+
+	if (err)
+		return err;
+	if (fd < 0)
+		return err_set(-errno, "process %d: %s", (int)pid, strerror(errno));
+	*ret = fd;
+	return 0;
+}
+
+/* --- Counting --------------------------------------------------------------------------------- */
+
+static int recording_make(const struct count_options *given, struct marks *marks,
+			  struct marks_live *live, struct probes *probes, struct recorder **ret)
+{
+	static char *const none[] = { NULL };
+	const struct recorder_options how = { .output = given->trace.output,
+					      .command = none,
+					      .commit_ms = COMMIT_MS,
+					      .written = command_signals_allow };
+	AUTO(recorder_destroy_auto) struct recorder *recorder = NULL;
+	int err = recorder_create(&how, &recorder);
+
+	if (err)
+		return err;
+	probe_marks_add(recorder, marks, live, probes, (pid_t)given->trace.pid);
+	err = recorder_start(recorder);
+	err = err ? err : recorder_fact_set(recorder, RECORDING_MARKS, "counted_by", "kernel");
+	if (err) {
+		recorder_abandon(recorder);
+		return err;
+	}
+	*ret = take_ptr(recorder);
+	return 0;
+}
+
+static void uncertain_say(const struct probes *probes)
+{
+	if (probes_uncertain(probes))
+		log_warn("%zu threads were created while probes were set, and may be counted "
+			 "twice or not at all",
+			 probes_uncertain(probes));
+}
+
+static int kernel_count(const struct count_options *given, struct marks *marks,
+			struct marks_live *live, struct session *session)
+{
+	const struct trace_marks hooks = session_hooks(session);
+	AUTO(close_fd) int process = -1;
+	AUTO(close_fd) int signals = signals_open();
+	AUTO(probes_destroy_auto) struct probes *probes = NULL;
+	AUTO(recorder_destroy_auto) struct recorder *recorder = NULL;
+	struct recorder_thread *thread = NULL;
+	struct probe_sites sites = {};
+	pid_t pid = (pid_t)given->trace.pid;
+	bool ended;
+	int err = process_open(pid, &process);
+
+	err = err ? err : probe_sites_find(marks, pid, &sites);
+	err = err ? err : probes_create(&sites, pid, &probes);
+	probe_sites_deinit(&sites);
+	err = err ? err : recording_make(given, marks, live, probes, &recorder);
+	err = err ? err : recorder_thread_start(recorder, &thread);
+	if (err)
+		return err;
+	uncertain_say(probes);
+	log_info("the kernel counts in process %d, which runs by itself; an interrupt (Ctrl-C) "
+		 "ends it",
+		 (int)pid);
+	hooks.begun(hooks.ctx, NULL, pid);
+	ended = process_wait(process, signals, given->trace.duration);
+	hooks.over(hooks.ctx);
+	recorder_thread_stop(thread);
+	if (ended)
+		log_info("process %d has ended", (int)pid);
+	err = recorder_finish(recorder);
+	if (!err)
+		log_info("profile: %s; see it with 'assay report marks -i %s'", given->trace.output,
+			 given->trace.output);
+	return err;
+}
+
+int count_kernel(const struct count_options *given, struct marks *marks, struct marks_live *live,
+		 struct session *session)
+{
+	command_signals_ignore();
+	return kernel_count(given, marks, live, session) ? command_failure() : EXIT_DONE;
+}
+
+/* --- Choosing --------------------------------------------------------------------------------- */
+
+static void visits_add(void *ctx, uint32_t mark, pid_t tid, enum probe_what what, uint64_t count)
+{
+	*(uint64_t *)ctx += count;
+}
+
+/* Of all its threads, in seconds; those that have ended included. */
+static double cpu_read(pid_t pid)
+{
+	AUTO(free_ptr) char *path = mem_printf("/proc/%d/stat", (int)pid);
+	AUTO(close_file) FILE *file = fopen(path, "re");
+	unsigned long long user = 0, system = 0;
+	char line[1024];
+	const char *end = file && fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+
+	if (!end || sscanf(end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user,
+			   &system) != 2)
+		return 0;
+	return (double)(user + system) / (double)sysconf(_SC_CLK_TCK);
+}
+
+/* Both are shares of a processor. */
+static bool choice_say(double visits, double cost, double cpu, double seconds)
+{
+	double kernel = visits * cost / 1e9 / seconds, engine = engine_share * cpu / seconds;
+	bool chosen = kernel <= engine || visits == 0;
+
+	log_info("%.0f visits a second, at %.0f ns for a probe, are %.2f %% of a processor; the "
+		 "engine would take about %.2f %%: the %s counts",
+		 visits / seconds, cost, kernel * 100, engine * 100, chosen ? "kernel" : "engine");
+	return chosen;
+}
+
+int count_choose(const struct count_options *given, struct marks *marks, bool *ret_kernel)
+{
+	AUTO(close_fd) int process = -1;
+	AUTO(probes_destroy_auto) struct probes *probes = NULL;
+	struct probe_sites sites = {};
+	pid_t pid = (pid_t)given->trace.pid;
+	uint64_t visits = 0, start;
+	double cost = probes_cost(), cpu;
+	int err = process_open(pid, &process);
+
+	*ret_kernel = false;
+	if (err)
+		return err;
+	err = probe_sites_find(marks, pid, &sites);
+	err = err ? err : probes_create(&sites, pid, &probes);
+	probe_sites_deinit(&sites);
+	if (err) {
+		log_info("the engine counts: %s", err_text());
+		return 0;
+	}
+	cpu = cpu_read(pid);
+	start = clock_monotonic();
+	poll(&(struct pollfd){ .fd = process, .events = POLLIN }, 1, TRIAL_MS);
+	probes_stop(probes);
+	probes_read(probes, visits_add, &visits);
+	*ret_kernel = choice_say((double)visits, cost, cpu_read(pid) - cpu,
+				 (double)(clock_monotonic() - start) / NS_PER_S);
+	return 0;
+}

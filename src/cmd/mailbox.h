@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests that threads hand to a loop, one at a time, and wait for the answer. */
+#pragma once
+
+struct mailbox;
+
+/* closed: what whoever asks too late is answered; a text that stays. */
+int mailbox_create(const char *closed, struct mailbox **ret);
+/* When nobody asks any more. */
+void mailbox_destroy(struct mailbox *mailbox);
+
+/* In any thread: a control_answer. The caller frees the text. */
+char *mailbox_ask(void *mailbox, const char *request);
+
+/* In the loop. Readable when a request waits. */
+int mailbox_fd(const struct mailbox *mailbox);
+/* NULL: there is none. The caller frees it, and answers it before it takes the next one. */
+char *mailbox_take(struct mailbox *mailbox);
+/* Takes the text. */
+void mailbox_answer(struct mailbox *mailbox, char *text);
+/* From now on nobody is served; whoever waits is told. */
+void mailbox_close(struct mailbox *mailbox);

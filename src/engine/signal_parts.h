@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the two halves of signals share: what the program has asked for (signal_actions.c) and
+ * delivery (signal.c).
+ */
+#pragma once
+
+#include <asm/signal.h>
+#include <linux/signal.h>
+
+#include "engine/engine.h"
+
+enum { SIGNAL_STACK = 64 * 1024, SIGNALS = 64 };
+
+#define ALL (~0ull)
+/* They are open even while a signal waits: the engine may have one of its own. */
+#define SIGNAL_FAULTS (1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1))
+
+/* As the kernel wants them. */
+struct kernel_action {
+	uint64_t handler;
+	uint64_t flags;
+	uint64_t restorer;
+	uint64_t mask;
+};
+
+struct kernel_stack {
+	uint64_t start;
+	uint32_t flags;
+	uint32_t reserved;
+	uint64_t size;
+};
+
+/* Neither SIG_DFL nor SIG_IGN. */
+bool handler_is_called(uint64_t handler);
+/* Another thread may be changing it. */
+struct handler handler_get(const struct sighand *sighand, uint64_t number);
+/* The caller holds the engine's lock and has all signals blocked. */
+void handler_set(struct sighand *sighand, uint64_t number, const struct handler *handler);
+/* Tells the kernel: our handler in the place of the program's. */
+long action_install(uint64_t number, const struct handler *wanted);
+/* As the kernel sees it: a stack that disarms itself is never in use. */
+bool alternate_is_in_use(const struct thread *thread);
+uint32_t alternate_flags(const struct thread *thread);
+long alternate_set(struct thread *thread, const struct kernel_stack *wanted);

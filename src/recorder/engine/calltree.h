@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The sink of the tool calltree: what a thread has left of its calls (wire/calltree.h) goes to the
+ * sink of calls when the thread has ended.
+ */
+#pragma once
+
+#include "recorder/calls_sink.h"
+#include "recorder/engine/engine_source.h"
+
+struct calltree;
+
+struct calltree_totals {
+	uint64_t trees;
+	uint64_t bad; /* trees that made no sense */
+	uint64_t own_faults; /* page faults of the engine's own, which are in no tree */
+	double overhead; /* ns that were taken off each interval, in the first thread */
+};
+
+/* calls must outlive it. */
+void calltree_create(struct recorder *recorder, struct calls_sink *calls, struct calltree **ret);
+const struct calltree_totals *calltree_totals(const struct calltree *trees);
+
+/* The source's side, which comes behind that of executed code; and the recorder's, which destroys
+ * it. */
+struct engine_sink calltree_engine_sink(struct calltree *trees);
+struct sink calltree_sink(struct calltree *trees);

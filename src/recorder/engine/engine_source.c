@@ -1,0 +1,1042 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/*
+ * Theory of operation. A sweep looks where the rings of threads are, then reads all catalogs to
+ * their ends, then hands out the segments up to where the rings were: so whatever is handed out has
+ * been explained. Slots that are new are looked for now and then, as there are many, and hardly any
+ * are in use.
+ *
+ *	in	the shared memories of all processes that are followed
+ *	out	calls of the sinks of engines: processes, modules, threads, segments in their order
+ *	owner	the recorder, to which engine_recording.c gives it
+ *
+ *	slot appears		a catalog: begin a process; it replaces one that has the same pid.
+ *				a ring: begin a thread, as soon as its process has said who it is
+ *	thread ends by itself	its slot says so; the next look at its ring is the last one
+ *	process ends, or is	its slots are looked at once more, then its threads end; the
+ *	replaced		process itself ends when some others have ended after it
+ *
+ * The child of a vfork is a thread of its parent's, with a pid of its own, until it executes a
+ * program or ends.
+ *
+ * A pid that was never there may be one of another pid namespace: such a process ends when its
+ * catalog says so. In our own namespace it is one that has ended before anybody looked.
+ *
+ * Each process has memory of its own. A place is a slot of one of these memories: its number, and
+ * SLOTS for each memory before that one in our list.
+ *
+ * 1. The shared memory may hold anything: each field is read once and checked. Who a process is,
+ *    its memory does not say, but whoever made that.
+ * 2. A segment that is handed out is known to its process.
+ * 3. A process begins before its threads and ends after them. It ends once.
+ * 4. A child's catalog is read after its parent's.
+ * 5. A process is kept, and with it the slot of its catalog, when it is over: a child may still
+ *    refer to it by that slot's number.
+ */
+#include "recorder/engine/engine_source.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/pids.h"
+#include "recorder/engine/ring.h"
+
+enum {
+	SPAN = STREAM_CHUNK / sizeof(uint32_t), /* segments handed out at a time */
+	COUNTS_SPAN = 4096,
+	MARGIN = 4, /* slots looked at beyond the last one that was ever used */
+	KEPT_LOGS = 64, /* that are not given back yet */
+	PATIENCE = 100, /* sweeps that the catalog of a child waits for its parent's */
+	LOSS_MAX = 1 << 30, /* of segments that a single thread may claim to have lost */
+};
+
+enum { SLOTS = STREAM_SLOT_COUNT };
+
+#define NOWHERE UINT32_MAX
+#define SCAN_EVERY ((uint64_t)NS_PER_S / 100)
+#define DEATHS_EVERY ((uint64_t)NS_PER_S / 50)
+#define COUNT_MAX (UINT64_C(1) << 52)
+
+struct counter {
+	enum engine_tool tool;
+	uint32_t index;
+};
+
+struct process {
+	struct engine_process told; /* to sinks */
+	struct catalog catalog;
+	struct ring ring;
+	uint32_t slot;
+	unsigned waited; /* sweeps, for its parent */
+	bool waits; /* now */
+	bool was_there; /* its pid, which is one of ours */
+	bool gone;
+	bool final; /* the ring was looked at after that */
+	bool over; /* nothing comes any more; waits for being given back */
+	uint32_t rings; /* threads that have not ended */
+	ARRAY(struct counter) counters; /* that its catalog has told of */
+	struct engine_source *source;
+};
+
+struct thread {
+	struct engine_thread told;
+	struct process *process; /* NULL: not known yet */
+	struct ring ring;
+	uint32_t slot, catalog, pid;
+	bool gone, final;
+	bool begun;
+	uint64_t counted, uncounted; /* of told.kept and of what is lost: as counters last said */
+};
+
+/* What is known of a slot. At most one of the two is set. */
+struct place {
+	struct process *process;
+	struct thread *thread;
+};
+
+/* The memory of a process. */
+struct view {
+	char *bytes; /* NULL: the place in the list is free */
+	struct stream_area *area;
+	struct memory *made; /* as it was handed to us; NULL: in tests */
+	uint32_t number; /* of the memory; 0 in tests */
+	uint32_t pid; /* 0: what the memory says */
+	uint32_t used; /* places */
+	uint32_t window; /* slots from here on were never used */
+	uint32_t hint; /* where slots were taken when we last looked */
+	uint32_t bell; /* as it was then */
+	bool final; /* its process had ended when slots were looked at */
+	struct place *places; /* SLOTS */
+};
+
+struct engine_source {
+	struct memories *memories; /* NULL: in tests */
+	uint32_t seen; /* number of the last one that was taken from there */
+	ARRAY(struct view) views;
+	uint32_t woken, woken_before; /* a bell of our own; as it was at the last look */
+	uint64_t slot_bytes;
+	uint64_t refused, unrecorded, events_lost; /* as said in memories that are gone */
+	enum engine_counters counters;
+	uint32_t pid_space; /* inode of our pid namespace; 0: not known */
+	uint64_t tools; /* a set: ENGINE_TOOL_BIT */
+	ARRAY(struct engine_sink) sinks;
+	ARRAY(struct process *) processes;
+	ARRAY(struct thread *) threads;
+	ARRAY(struct process *) kept; /* that are over; the oldest first */
+	uint64_t taken; /* segments that were handed out */
+	uint64_t scanned, buried; /* when */
+	uint64_t now; /* of this visit, as are the next two */
+	bool scans; /* slots that are new were looked for */
+	bool any; /* catalogs had something */
+	struct engine_totals totals;
+	uint32_t span[SPAN];
+	uint64_t counts[COUNTS_SPAN];
+	_Alignas(8) char records[STREAM_RING];
+};
+
+#define sinks_tell(source, call, ...)                                                              \
+	do {                                                                                       \
+		array_each(&(source)->sinks, sink_)                                                \
+			if (sink_->call)                                                           \
+				sink_->call(sink_->ctx, __VA_ARGS__);                              \
+	} while (0)
+
+static struct view *view_of(struct engine_source *source, uint32_t index)
+{
+	return &source->views.items[index / SLOTS];
+}
+
+static struct place *place_of(struct engine_source *source, uint32_t index)
+{
+	return &view_of(source, index)->places[index % SLOTS];
+}
+
+static struct stream_slot *slot_at(struct engine_source *source, uint32_t index)
+{
+	return (void *)(view_of(source, index)->bytes + STREAM_SLOTS +
+			index % SLOTS * source->slot_bytes);
+}
+
+/* --- Memories --------------------------------------------------------------------------------- */
+
+static struct view *view_add(struct engine_source *source, void *bytes, uint32_t number)
+{
+	struct view *view = NULL;
+
+	array_each(&source->views, item)
+		if (!item->bytes)
+			view = item;
+	if (!view)
+		view = array_push(&source->views);
+	*view = (struct view){ .bytes = bytes,
+			       .area = (void *)((char *)bytes + STREAM_AREA),
+			       .number = number,
+			       .window = MARGIN,
+			       .places = mem_zalloc(SLOTS * sizeof(struct place)) };
+	return view;
+}
+
+static void views_find(struct engine_source *source)
+{
+	struct memory *memory;
+
+	while (source->memories && (memory = memories_after(source->memories, source->seen))) {
+		struct view *view = view_add(source, memory->bytes, memory->number);
+
+		view->made = memory;
+		view->pid = (uint32_t)memory->pid;
+		source->seen = memory->number;
+	}
+}
+
+static uint64_t unrecorded_of(const struct view *view)
+{
+	uint64_t unrecorded = __atomic_load_n(&view->area->unrecorded, __ATOMIC_RELAXED);
+
+	return unrecorded < COUNT_MAX ? unrecorded : 0;
+}
+
+static uint32_t refused_of(const struct view *view)
+{
+	uint32_t refused = __atomic_load_n(&view->area->refused, __ATOMIC_RELAXED);
+
+	return refused < LOSS_MAX ? refused : 0;
+}
+
+static uint32_t events_lost_of(const struct view *view)
+{
+	const struct engine_shared *shared = (const void *)view->bytes;
+	uint32_t lost = __atomic_load_n(&shared->events_lost, __ATOMIC_RELAXED);
+
+	return lost < LOSS_MAX ? lost : LOSS_MAX;
+}
+
+/* From here on the memory may go. */
+static void view_drop(struct engine_source *source, struct view *view)
+{
+	source->refused += refused_of(view);
+	source->events_lost += events_lost_of(view);
+	source->unrecorded += unrecorded_of(view);
+	free(view->places);
+	__atomic_store_n(&view->made->read, true, __ATOMIC_RELEASE);
+	*view = (struct view){};
+}
+
+/* Of processes that have ended, and were looked at since. */
+static void views_drop(struct engine_source *source)
+{
+	array_each(&source->views, view)
+		if (view->bytes && view->final && !view->used)
+			view_drop(source, view);
+}
+
+/* The place that a catalog names by its number for all memories; NOWHERE: there is none. */
+static uint32_t place_named(const struct engine_source *source, uint32_t name)
+{
+	for (uint32_t i = 0; i < source->views.count; i++)
+		if (source->views.items[i].bytes && source->views.items[i].number == name / SLOTS)
+			return i * SLOTS + name % SLOTS;
+	return NOWHERE;
+}
+
+int engine_source_create(void *shared, uint64_t shared_size, enum engine_counters counters,
+			 struct engine_source **ret)
+{
+	struct engine_source *source;
+	uint64_t slot_bytes;
+	struct stat info;
+
+	if (shared_size <= STREAM_SLOTS)
+		return err_set(-EINVAL, "the shared memory has no room for what is recorded");
+	slot_bytes = (shared_size - STREAM_SLOTS) / STREAM_SLOT_COUNT;
+	source = mem_zalloc(sizeof(*source));
+	source->slot_bytes = slot_bytes;
+	source->counters = counters;
+	if (shared)
+		view_add(source, shared, 0);
+	if (!stat("/proc/self/ns/pid", &info))
+		source->pid_space = (uint32_t)info.st_ino;
+	*ret = source;
+	return 0;
+}
+
+void engine_source_memories_set(struct engine_source *source, struct memories *memories)
+{
+	source->memories = memories;
+	memories_reader_expect(memories);
+}
+
+static void process_free(struct process *process)
+{
+	catalog_deinit(&process->catalog);
+	array_deinit(&process->counters);
+	free(process);
+}
+
+void engine_source_destroy(struct engine_source *source)
+{
+	if (!source)
+		return;
+	array_each(&source->threads, thread)
+		free(*thread);
+	array_each(&source->processes, process)
+		process_free(*process);
+	array_each(&source->kept, process)
+		process_free(*process);
+	array_each(&source->views, view)
+		free(view->places);
+	array_deinit(&source->views);
+	array_deinit(&source->threads);
+	array_deinit(&source->processes);
+	array_deinit(&source->kept);
+	array_deinit(&source->sinks);
+	free(source);
+}
+
+void engine_source_tools_set(struct engine_source *source, uint64_t tools)
+{
+	source->tools = tools;
+}
+
+void engine_source_sink_add(struct engine_source *source, const struct engine_sink *sink)
+{
+	*array_push(&source->sinks) = *sink;
+}
+
+const struct engine_totals *engine_source_totals(const struct engine_source *source)
+{
+	return &source->totals;
+}
+
+/* --- Slots ------------------------------------------------------------------------------------ */
+
+static void slot_give_back(struct engine_source *source, uint32_t index)
+{
+	struct stream_slot *slot = slot_at(source, index);
+
+	madvise((char *)slot + STREAM_RING_OFFSET, source->slot_bytes - STREAM_RING_OFFSET,
+		MADV_REMOVE);
+	__atomic_store_n(&slot->next, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->passed, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->start, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->lost, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->taken, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->waiting, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot->state, STREAM_FREE, __ATOMIC_RELEASE);
+	__atomic_store_n(&view_of(source, index)->area->crowded, 0, __ATOMIC_RELAXED);
+}
+
+static void large_give_back(struct engine_source *source, const struct thread *thread)
+{
+	if (thread->ring.size == STREAM_RING_LARGE)
+		__atomic_add_fetch(&view_of(source, thread->slot)->area->large, 1,
+				   __ATOMIC_RELAXED);
+}
+
+static bool pid_alive(uint32_t pid)
+{
+	return pid <= INT_MAX && pid_is_alive((pid_t)pid);
+}
+
+/* As the process says, which can only end itself by it. */
+static bool pid_is_ours(const struct engine_source *source, const struct stream_slot *slot)
+{
+	uint32_t space = __atomic_load_n(&slot->pid_space, __ATOMIC_RELAXED);
+
+	return space && space == source->pid_space;
+}
+
+/*
+ * Programs that a process executes one after the other have memories with growing numbers, and may
+ * be found in any order: an older one that is found later has ended, not the newer one.
+ */
+static void process_discover(struct engine_source *source, uint32_t index, uint32_t said)
+{
+	struct process *process = mem_zalloc(sizeof(*process));
+	uint32_t known = view_of(source, index)->pid, pid = known ? known : said;
+	uint32_t number = view_of(source, index)->number;
+
+	process->source = source;
+	process->slot = index;
+	process->told.pid = pid;
+	process->told.number = (uint32_t)++source->totals.processes;
+	process->was_there = known || pid_alive(pid) || pid_is_ours(source, slot_at(source, index));
+	ring_init(&process->ring, slot_at(source, index));
+	array_each(&source->processes, other) {
+		if ((*other)->told.pid != pid || (*other)->gone)
+			continue;
+		if (view_of(source, (*other)->slot)->number > number) {
+			process->gone = true;
+			continue;
+		}
+		(*other)->gone = true;
+		process->told.replaces = (*other)->told.number;
+	}
+	array_each(&source->threads, thread)
+		(*thread)->gone |= (*thread)->pid == pid && (*thread)->catalog != index &&
+				   view_of(source, (*thread)->slot)->number <= number;
+	*array_push(&source->processes) = process;
+	place_of(source, index)->process = process;
+	view_of(source, index)->used++;
+}
+
+/*
+ * A thread of the process itself, or the child of a vfork. Where the process has a pid namespace of
+ * its own, it says a number that may be anybody's here: by that nobody is to be found dead.
+ */
+static uint32_t thread_pid(const struct view *view, uint32_t said)
+{
+	pid_t pid = (pid_t)view->pid, found = 0;
+
+	if (!pid || said == view->pid || !pids_differ(pid))
+		return said;
+	if ((pid_t)said != pids_inner(pid))
+		found = pids_find((pid_t)said, view->made->inode, pid);
+	return found ? (uint32_t)found : view->pid;
+}
+
+static void thread_discover(struct engine_source *source, uint32_t index,
+			    const struct stream_slot *slot)
+{
+	struct thread *thread = mem_zalloc(sizeof(*thread));
+
+	uint32_t catalog = __atomic_load_n(&slot->catalog, __ATOMIC_RELAXED);
+
+	thread->slot = index;
+	thread->catalog = catalog < SLOTS ? index / SLOTS * SLOTS + catalog : NOWHERE;
+	thread->pid =
+		thread_pid(view_of(source, index), __atomic_load_n(&slot->pid, __ATOMIC_RELAXED));
+	thread->told.tid = __atomic_load_n(&slot->tid, __ATOMIC_RELAXED);
+	ring_init(&thread->ring, slot_at(source, index));
+	*array_push(&source->threads) = thread;
+	place_of(source, index)->thread = thread;
+	view_of(source, index)->used++;
+}
+
+static void slot_discover(struct engine_source *source, uint32_t index)
+{
+	struct stream_slot *slot = slot_at(source, index);
+	struct place *place = place_of(source, index);
+	struct view *view = view_of(source, index);
+	uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE), kind;
+
+	if (place->process || place->thread || (state != STREAM_LIVE && state != STREAM_ENDED))
+		return;
+	kind = __atomic_load_n(&slot->kind, __ATOMIC_RELAXED);
+	if (kind == STREAM_CATALOG)
+		process_discover(source, index, __atomic_load_n(&slot->pid, __ATOMIC_RELAXED));
+	else if (kind == STREAM_THREAD)
+		thread_discover(source, index, slot);
+	index = index % SLOTS + MARGIN;
+	if (index > view->window)
+		view->window = index < SLOTS ? index : SLOTS;
+}
+
+/* Where engines say that they have taken slots last. */
+static void hint_follow(struct engine_source *source, uint32_t first, struct view *view)
+{
+	uint32_t hint = __atomic_load_n(&view->area->hint, __ATOMIC_RELAXED) % SLOTS;
+
+	for (; view->hint != hint; view->hint = (view->hint + 1) % SLOTS)
+		slot_discover(source, first + view->hint);
+}
+
+/*
+ * all: not only where slots were used, or are said to have been. To look at a slot takes a page,
+ * and an engine says where it takes them.
+ */
+static void slots_look(struct engine_source *source, bool scan, bool all)
+{
+	for (uint32_t i = 0; i < source->views.count; i++) {
+		struct view *view = &source->views.items[i];
+		bool ended;
+
+		if (!view->bytes)
+			continue;
+		ended = view->made && __atomic_load_n(&view->made->ended, __ATOMIC_ACQUIRE);
+		view->bell = __atomic_load_n(&view->area->bell, __ATOMIC_SEQ_CST);
+		hint_follow(source, i * SLOTS, view);
+		if (!scan)
+			continue;
+		for (uint32_t j = 0; j < (all && !view->made ? SLOTS : view->window); j++)
+			slot_discover(source, i * SLOTS + j);
+		view->final = ended;
+	}
+}
+
+/* --- Catalogs --------------------------------------------------------------------------------- */
+
+static struct segment_table *parent_find(struct engine_source *source,
+					 const struct process *process,
+					 const struct stream_process *record, uint32_t *ret_number)
+{
+	uint32_t parent = record ? place_named(source, record->parent) : NOWHERE;
+	const struct place *place;
+
+	if (parent == NOWHERE || parent == process->slot)
+		return NULL;
+	place = place_of(source, parent);
+	if (!place->process)
+		return NULL;
+	*ret_number = place->process->told.number;
+	return place->process->catalog.table;
+}
+
+static struct segment_table *on_process(void *ctx, const struct stream_process *record)
+{
+	struct process *process = ctx;
+	uint32_t inherited = record ? record->inherited : 0;
+	struct segment_table *parent =
+		parent_find(process->source, process, record, &process->told.parent);
+
+	process->told.segments = segment_table_create(parent, inherited);
+	sinks_tell(process->source, process_begin, &process->told);
+	return process->told.segments;
+}
+
+static void on_record(void *ctx, const struct stream_record *record, uint32_t first)
+{
+	struct process *process = ctx;
+	const struct stream_counter *counter = (const struct stream_counter *)record;
+
+	if (record->type == STREAM_RECORD_COUNTER)
+		*array_push(&process->counters) =
+			(struct counter){ (enum engine_tool)counter->tool, counter->index };
+	sinks_tell(process->source, record, &process->told, record, first);
+}
+
+/*
+ * What a child inherits is in its parent's catalog. That may not have been found yet: slots are
+ * looked at one after the other, while processes come and fork.
+ */
+static bool parent_is_missing(struct engine_source *source, struct process *process)
+{
+	struct stream_process first;
+	const struct place *place;
+	uint32_t parent;
+
+	if (process->catalog.table || !ring_peek(&process->ring, &first, sizeof(first)))
+		return false;
+	parent = place_named(source, first.parent);
+	if (first.record.type != STREAM_RECORD_PROCESS || parent == NOWHERE ||
+	    parent == process->slot || process->waited == PATIENCE)
+		return false;
+	place = place_of(source, parent);
+	if (!place->process)
+		slot_discover(source, parent);
+	if (place->process && place->process->catalog.table)
+		return false;
+	process->waited++;
+	return true;
+}
+
+static bool catalog_drain(struct engine_source *source, struct process *process)
+{
+	const struct catalog_handlers handlers = { on_process, on_record, process };
+	size_t size;
+
+	ring_look(&process->ring, sizeof(uint64_t), 0, process->final);
+	process->waits = parent_is_missing(source, process);
+	if (process->waits) {
+		process->final = false;
+		return true;
+	}
+	size = ring_take(&process->ring, source->records, sizeof(source->records));
+	catalog_parse(&process->catalog, &handlers, source->records, size);
+	return size > 0;
+}
+
+/* --- Threads ---------------------------------------------------------------------------------- */
+
+static bool thread_begin(struct engine_source *source, struct thread *thread)
+{
+	if (thread->begun || thread->catalog == NOWHERE)
+		return thread->begun;
+	slot_discover(source, thread->catalog);
+	thread->process = place_of(source, thread->catalog)->process;
+	if (!thread->process)
+		return false;
+	if (!thread->process->catalog
+		     .table) /* it may have appeared since the catalogs were drained */
+		catalog_drain(source, thread->process);
+	if (!thread->process->catalog.table || thread->process->over) {
+		thread->final &= !thread->process->waits;
+		thread->process = NULL;
+		return false;
+	}
+	thread->begun = true;
+	thread->process->rings++;
+	thread->told.process = &thread->process->told;
+	thread->told.number = (uint32_t)++source->totals.threads;
+	sinks_tell(source, thread_begin, &thread->told);
+	return true;
+}
+
+static void span_tell(struct engine_source *source, struct thread *thread, const uint32_t *segments,
+		      size_t count)
+{
+	if (!count)
+		return;
+	thread->told.kept += count;
+	source->taken += count;
+	sinks_tell(source, segments, &thread->told, segments, count);
+}
+
+/* Some of them are not known: around those. */
+static void span_sort_out(struct engine_source *source, struct thread *thread, size_t count)
+{
+	const struct segment_table *table = thread->process->catalog.table;
+	const struct segment *segment;
+	size_t from = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		if (segment_table_find(table, source->span[i], &segment))
+			continue;
+		span_tell(source, thread, source->span + from, i - from);
+		thread->told.lost[SEGMENT_LOSS_UNKNOWN]++;
+		from = i + 1;
+	}
+	span_tell(source, thread, source->span + from, count - from);
+}
+
+static bool thread_drain(struct engine_source *source, struct thread *thread)
+{
+	bool any = false;
+	size_t size;
+
+	if (!thread->begun)
+		return false;
+	while ((size = ring_take(&thread->ring, source->span, sizeof(source->span)))) {
+		size_t count = size / sizeof(uint32_t);
+
+		if (segment_table_knows(thread->process->catalog.table, source->span, count))
+			span_tell(source, thread, source->span, count);
+		else
+			span_sort_out(source, thread, count);
+		any = true;
+	}
+	return any;
+}
+
+static uint64_t take_u64(uint64_t *value)
+{
+	uint64_t had = *value;
+
+	*value = 0;
+	return had;
+}
+
+/* Counters, or marks as counters of 1, from the shared memory. */
+static void counts_read(struct engine_source *source, const struct thread *thread, uint32_t first,
+			size_t count)
+{
+	bool marks = source->tools & ENGINE_TOOL_BIT(ENGINE_TOOL_MARKS);
+	enum engine_tool tool = source->counters != COUNTERS_COUNTS ? ENGINE_TOOL_COVERAGE
+				: marks				    ? ENGINE_TOOL_MARKS
+								    : ENGINE_TOOL_COUNT;
+	const char *counters = (const char *)thread->ring.slot + STREAM_COUNTS_OFFSET +
+			       engine_tools_segments_at(source->tools, tool, STREAM_SEGMENTS_MAX);
+
+	if (source->counters == COUNTERS_COUNTS)
+		memcpy(source->counts, counters + first * sizeof(uint64_t),
+		       count * sizeof(uint64_t));
+	else
+		for (size_t i = 0; i < count; i++)
+			source->counts[i] = counters[first + i] != 0;
+}
+
+/* What counters say is kept or lost replaces what they said before. */
+static void counts_check(struct engine_source *source, struct thread *thread, uint32_t first,
+			 size_t count)
+{
+	const struct segment_table *table = thread->process->catalog.table;
+	const struct segment *segment;
+
+	for (size_t i = 0; i < count; i++) {
+		uint64_t *counter = &source->counts[i];
+
+		if (!*counter)
+			continue;
+		if (*counter < COUNT_MAX &&
+		    segment_table_find(table, first + (uint32_t)i, &segment)) {
+			thread->counted += *counter;
+			continue;
+		}
+		thread->uncounted += *counter < COUNT_MAX ? *counter : 1;
+		*counter = 0;
+	}
+}
+
+static void counts_tell(struct engine_source *source, struct thread *thread)
+{
+	uint32_t limit = segment_table_limit(thread->process->catalog.table);
+
+	thread->told.kept -= take_u64(&thread->counted);
+	thread->told.lost[SEGMENT_LOSS_UNKNOWN] -= take_u64(&thread->uncounted);
+	for (uint32_t first = 0; first < limit; first += COUNTS_SPAN) {
+		size_t count = limit - first < COUNTS_SPAN ? limit - first : COUNTS_SPAN;
+
+		counts_read(source, thread, first, count);
+		counts_check(source, thread, first, count);
+		sinks_tell(source, counts, &thread->told, first, source->counts, count);
+	}
+	thread->told.kept += thread->counted;
+	thread->told.lost[SEGMENT_LOSS_UNKNOWN] += thread->uncounted;
+}
+
+/* A tool that is not in use has no counters, whatever a catalog says. */
+static void counters_tell(struct engine_source *source, struct thread *thread)
+{
+	const char *kept = (const char *)thread->ring.slot + STREAM_COUNTS_OFFSET;
+
+	for (size_t i = 0; i < thread->process->counters.count; i++) {
+		const struct counter *counter = &thread->process->counters.items[i];
+		uint64_t at = engine_tools_counters_at(source->tools, counter->tool,
+						       STREAM_SEGMENTS_MAX) +
+			      (uint64_t)counter->index * sizeof(uint64_t);
+		uint64_t value;
+
+		if (!(source->tools & ENGINE_TOOL_BIT(counter->tool)))
+			continue;
+		memcpy(&value, kept + at, sizeof(value));
+		if (value)
+			sinks_tell(source, counter, &thread->told, i, value);
+	}
+}
+
+static void memory_tell(struct engine_source *source, struct thread *thread)
+{
+	const char *kept = (const char *)thread->ring.slot + STREAM_COUNTS_OFFSET;
+
+	for (unsigned i = 0; i < ENGINE_TOOLS_END; i++) {
+		const char *memory =
+			kept + engine_tools_counters_at(source->tools, i, STREAM_SEGMENTS_MAX);
+
+		if (!(source->tools & ENGINE_TOOL_BIT(i)) ||
+		    !(engine_tool_row(i)->flags & ENGINE_TOOL_WHOLE))
+			continue;
+		if (thread->told.ending)
+			sinks_tell(source, memory, &thread->told, (enum engine_tool)i, memory);
+		else
+			sinks_tell(source, memory_now, &thread->told, (enum engine_tool)i, memory);
+	}
+}
+
+/* --- Ends ------------------------------------------------------------------------------------- */
+
+static void thread_account(struct engine_source *source, struct thread *thread)
+{
+	uint64_t lost =
+		__atomic_load_n(&thread->ring.slot->lost, __ATOMIC_RELAXED) / sizeof(uint32_t);
+
+	thread->told.lost[SEGMENT_LOSS_ABANDONED] += lost < LOSS_MAX ? lost : LOSS_MAX;
+	if (!thread->begun)
+		thread->told.lost[SEGMENT_LOSS_ORPHAN] +=
+			(thread->ring.position - thread->ring.taken) / sizeof(uint32_t);
+	source->totals.broken += thread->ring.broken;
+	source->totals.kept += thread->told.kept;
+	for (size_t i = 0; i < SEGMENT_LOSS_COUNT; i++) {
+		source->totals.lost[i] += thread->told.lost[i];
+		source->totals.nobodys[i] += thread->begun ? 0 : thread->told.lost[i];
+	}
+}
+
+/* Of what has ended, and of what runs as far as it was taken. */
+static struct engine_totals totals_now(const struct engine_source *source)
+{
+	struct engine_totals totals = source->totals;
+
+	totals.lost[SEGMENT_LOSS_REFUSED] = source->unrecorded;
+	totals.refused = source->refused;
+	totals.events_lost = source->events_lost;
+	array_each(&source->views, view) {
+		if (!view->bytes)
+			continue;
+		totals.lost[SEGMENT_LOSS_REFUSED] += unrecorded_of(view);
+		totals.refused += refused_of(view);
+		totals.events_lost += events_lost_of(view);
+	}
+	totals.nobodys[SEGMENT_LOSS_REFUSED] = totals.lost[SEGMENT_LOSS_REFUSED];
+	array_each(&source->threads, item) {
+		totals.kept += (*item)->told.kept;
+		for (size_t i = 0; i < SEGMENT_LOSS_COUNT; i++)
+			totals.lost[i] += (*item)->told.lost[i];
+	}
+	return totals;
+}
+
+void engine_source_tally(struct engine_source *source)
+{
+	struct engine_totals totals;
+
+	array_each(&source->threads, thread) {
+		if ((*thread)->begun && source->counters != COUNTERS_NONE)
+			counts_tell(source, *thread);
+		if ((*thread)->begun)
+			memory_tell(source, *thread);
+	}
+	totals = totals_now(source);
+	sinks_tell(source, totals, &totals);
+}
+
+static void thread_end(struct engine_source *source, struct thread *thread, bool give_back)
+{
+	thread->told.ending = true;
+	if (thread->begun && source->counters != COUNTERS_NONE)
+		counts_tell(source, thread);
+	if (thread->begun) {
+		counters_tell(source, thread);
+		memory_tell(source, thread);
+	}
+	thread_account(source, thread);
+	if (thread->begun) {
+		sinks_tell(source, thread_end, &thread->told);
+		thread->process->rings--;
+	}
+	place_of(source, thread->slot)->thread = NULL;
+	view_of(source, thread->slot)->used--;
+	if (give_back) {
+		ring_release(&thread->ring);
+		large_give_back(source, thread);
+		slot_give_back(source, thread->slot);
+	}
+	free(thread);
+}
+
+static void process_end(struct engine_source *source, struct process *process, bool give_back)
+{
+	if (process->catalog.table)
+		sinks_tell(source, process_end, &process->told);
+	source->totals.broken += process->ring.broken;
+	source->totals.records_seen += process->catalog.seen;
+	source->totals.records_kept += process->catalog.kept;
+	for (size_t i = 0; i < CATALOG_FAULT_COUNT; i++)
+		source->totals.records_lost[i] += process->catalog.lost[i];
+	place_of(source, process->slot)->process = NULL;
+	view_of(source, process->slot)->used--;
+	if (give_back) {
+		ring_release(&process->ring);
+		slot_give_back(source, process->slot);
+	}
+	process_free(process);
+}
+
+/* A child that says who its parent was may still come. */
+static void process_keep(struct engine_source *source, struct process *process)
+{
+	process->over = true;
+	process->told.ended = clock_monotonic();
+	*array_push(&source->kept) = process;
+	if (source->kept.count <= KEPT_LOGS)
+		return;
+	process_end(source, source->kept.items[0], true);
+	memmove(source->kept.items, source->kept.items + 1,
+		--source->kept.count * sizeof(*source->kept.items));
+}
+
+static bool is_over(const struct thread *thread)
+{
+	return thread->gone || (thread->process && thread->process->gone);
+}
+
+/* Those whose last look was after their end. */
+static void ends_serve(struct engine_source *source)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < source->threads.count; i++) {
+		struct thread *thread = source->threads.items[i];
+
+		if (thread->final)
+			thread_end(source, thread, true);
+		else
+			source->threads.items[kept++] = thread;
+	}
+	source->threads.count = kept;
+	kept = 0;
+	for (size_t i = 0; i < source->processes.count; i++) {
+		struct process *process = source->processes.items[i];
+
+		if (process->final && !process->rings)
+			process_keep(source, process);
+		else
+			source->processes.items[kept++] = process;
+	}
+	source->processes.count = kept;
+}
+
+static void deaths_find(struct engine_source *source)
+{
+	array_each(&source->processes, item) {
+		struct process *process = *item;
+
+		if (process->gone || pid_alive(process->told.pid)) {
+			process->was_there = true;
+			continue;
+		}
+		process->gone = process->was_there ||
+				__atomic_load_n(&process->ring.slot->state, __ATOMIC_ACQUIRE) ==
+					STREAM_ENDED;
+		if (process->gone)
+			source->scanned = 0; /* it may have threads that nobody has seen yet */
+	}
+	array_each(&source->threads, item) {
+		struct thread *thread = *item;
+
+		if (thread->begun && thread->pid != thread->process->told.pid)
+			thread->gone |= thread->process->was_there && !pid_alive(thread->pid);
+	}
+}
+
+/* --- Sweeps ----------------------------------------------------------------------------------- */
+
+/* A signal may undo what a thread has appended last. ends: this is the last look at all of them. */
+static void rings_look(struct engine_source *source, bool ends)
+{
+	array_each(&source->threads, item) {
+		struct thread *thread = *item;
+
+		thread->gone |= __atomic_load_n(&thread->ring.slot->state, __ATOMIC_ACQUIRE) ==
+				STREAM_ENDED;
+		thread->final = is_over(thread);
+		ring_look(&thread->ring, sizeof(uint32_t),
+			  thread->final || ends ? 0 : sizeof(uint32_t), thread->final);
+	}
+}
+
+static bool catalogs_drain(struct engine_source *source)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < source->processes.count; i++) {
+		source->processes.items[i]->final = source->processes.items[i]->gone;
+		any |= catalog_drain(source, source->processes.items[i]);
+	}
+	return any;
+}
+
+static bool threads_drain(struct engine_source *source)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < source->threads.count; i++) {
+		thread_begin(source, source->threads.items[i]);
+		any |= thread_drain(source, source->threads.items[i]);
+	}
+	return any;
+}
+
+uint64_t engine_source_taken(const struct engine_source *source)
+{
+	return source->taken;
+}
+
+void engine_source_look(struct engine_source *source)
+{
+	source->now = clock_monotonic();
+	source->woken_before = __atomic_load_n(&source->woken, __ATOMIC_SEQ_CST);
+	source->scans = source->now - source->scanned >= SCAN_EVERY;
+	views_drop(source);
+	views_find(source);
+	slots_look(source, source->scans, false);
+	if (source->scans)
+		source->scanned = source->now;
+	rings_look(source, false);
+}
+
+void engine_source_events(struct engine_source *source)
+{
+	source->any = catalogs_drain(source);
+}
+
+bool engine_source_deliver(struct engine_source *source)
+{
+	bool any = source->any | threads_drain(source);
+
+	ends_serve(source);
+	if (source->now - source->buried >= DEATHS_EVERY) {
+		deaths_find(source);
+		source->buried = source->now;
+	}
+	if (!any && !source->scans)
+		source->scanned = 0; /* nobody may sleep before new slots were looked for */
+	return any || !source->scans;
+}
+
+bool engine_source_sweep(struct engine_source *source)
+{
+	engine_source_look(source);
+	engine_source_events(source);
+	return engine_source_deliver(source);
+}
+
+static void sleeping_say(struct engine_source *source, enum stream_sleep sleep)
+{
+	array_each(&source->views, view)
+		if (view->bytes)
+			__atomic_store_n(&view->area->sleeping, sleep, __ATOMIC_SEQ_CST);
+}
+
+static void sleep_until_rung(struct engine_source *source, enum stream_sleep sleep,
+			     unsigned milliseconds)
+{
+	const struct timespec timeout = { .tv_sec = milliseconds / 1000,
+					  .tv_nsec = milliseconds % 1000 * 1000000L };
+	struct bells bells = {};
+
+	sleeping_say(source, sleep);
+	bells_add(&bells, &source->woken, source->woken_before);
+	array_each(&source->views, view) {
+		if (!view->bytes)
+			continue;
+		if (sleep == STREAM_NAPPING)
+			view->bell = __atomic_load_n(&view->area->bell, __ATOMIC_SEQ_CST);
+		bells_add(&bells, &view->area->bell, view->bell);
+	}
+	bells_wait(&bells, &timeout);
+	sleeping_say(source, STREAM_AWAKE);
+}
+
+void engine_source_wait(struct engine_source *source, unsigned milliseconds)
+{
+	sleep_until_rung(source, STREAM_ASLEEP, milliseconds);
+}
+
+/*
+ * The bell may have been rung since the last sweep for a few segments, which are not worth another
+ * sweep yet: only what rings from now on ends the nap. If that misses engine_source_wake(), its
+ * caller waits for the rest of one nap.
+ */
+void engine_source_nap(struct engine_source *source, unsigned milliseconds)
+{
+	sleep_until_rung(source, STREAM_NAPPING, milliseconds);
+}
+
+void engine_source_wake(struct engine_source *source)
+{
+	bell_ring(&source->woken);
+}
+
+void engine_source_finish(struct engine_source *source)
+{
+	views_find(source);
+	slots_look(source, true, true);
+	deaths_find(source);
+	rings_look(source, true);
+	for (unsigned i = 0; i <= PATIENCE; i++)
+		catalogs_drain(source);
+	threads_drain(source);
+	array_each(&source->threads, thread)
+		thread_end(source, *thread, false);
+	source->threads.count = 0;
+	array_each(&source->kept, process)
+		process_end(source, *process, true);
+	array_each(&source->processes, process)
+		process_end(source, *process, false);
+	source->kept.count = source->processes.count = 0;
+	source->totals = totals_now(source);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What threads leave of marks that are timed and of data that is marked (wire/mark_times.h,
+ * wire/mark_data.h) in; rows of the profile out. The memory is shared with the program: nothing in
+ * it is believed.
+ */
+#pragma once
+
+#include "marks/marks.h"
+#include "recorder/engine/engine_source.h"
+#include "recorder/recorder.h"
+#include "wire/mark_times.h"
+
+struct mark_memory {
+	struct recorder *recorder;
+	struct marks *marks;
+	uint64_t start_ticks, start_ns;
+	uint64_t unmarked; /* allocations that found no room to be marked */
+	uint32_t visits; /* single ones that have rows */
+};
+
+void mark_memory_init(struct mark_memory *memory, struct recorder *recorder, struct marks *marks);
+/* Of a thread that ends. The rows of marks have been written; known: their number. */
+int mark_memory_write(struct mark_memory *memory, const struct engine_thread *thread,
+		      enum engine_tool tool, const void *shared, uint32_t known);
+
+/* For mark_visits.c. */
+/* ns of a tick. */
+double mark_memory_tick(const struct mark_memory *memory);
+/* How long all visits of the mark took. */
+int mark_timing_write(struct mark_memory *memory, const struct engine_thread *thread, uint32_t mark,
+		      const struct mark_timing *from);
+/* Of code of the thread's process; 0 has none. */
+int mark_memory_location(struct mark_memory *memory, const struct engine_thread *thread,
+			 uint64_t pc, struct location_id *ret);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the tool mark_data keeps for a thread, in the place of its counters (wire/tools.h): how
+ * often which instruction has read and written data that is marked.
+ *
+ *	0			struct mark_data_memory
+ *	MARK_DATA_FILTER	a byte for each page number, by its low 16 bits: 0 if there may be
+ *				something marked in such a page, otherwise 1
+ *	MARK_DATA_ASIDES	struct mark_data_aside of each instruction: what it touched last
+ *	MARK_DATA_CELLS		struct mark_data_cell, a table by hash: what was counted
+ *
+ * All but the cells is the engine's own.
+ */
+#pragma once
+
+#include "wire/unwind.h"
+
+enum {
+	MARK_DATA_PAGES = 1 << 16,
+	MARK_DATA_SITES = 1 << 16, /* instructions that have a place; others share one */
+	MARK_DATA_CELL_COUNT = 1 << 14,
+	MARK_DATA_FILTER = 4096,
+	MARK_DATA_ASIDES = MARK_DATA_FILTER + MARK_DATA_PAGES,
+	MARK_DATA_ASIDE = 32, /* bytes */
+	MARK_DATA_CELLS = MARK_DATA_ASIDES + MARK_DATA_SITES * MARK_DATA_ASIDE,
+	MARK_DATA_CELL = 40, /* bytes */
+	MARK_DATA_WORDS = (MARK_DATA_CELLS + MARK_DATA_CELL_COUNT * MARK_DATA_CELL) / 8,
+};
+
+struct mark_data_cell {
+	wire_u64 pc; /* of the instruction; 0: of any */
+	wire_u32 mark; /* number; 0: the cell is free */
+	wire_u32 reserved;
+	wire_u64 reads, writes;
+	wire_u64 both; /* read and written by one operand; in neither of the others */
+};
+
+struct mark_data_memory {
+	wire_u32 ready; /* 1: there is something to read */
+	wire_u32 allocations; /* that have not returned; the engine's own */
+	wire_u64 unmarked; /* allocations for which there was no room */
+	/* A string instruction whose end shows what it has touched: as its registers were. */
+	wire_u64 rsi, rdi, rcx;
+	/* What instructions touched that lies between marked ranges; nobody reads it. */
+	struct mark_data_cell unmarked_cell;
+};
+
+/* A marked range that an instruction touched last. */
+struct mark_data_aside {
+	wire_u64 start;
+	wire_u64 limit; /* so many addresses from there on are wholly in it; 0: none */
+	wire_u64 cell; /* an address in the producer's memory */
+	wire_u64 reserved;
+};
+
+_Static_assert(sizeof(struct mark_data_memory) <= MARK_DATA_FILTER, "wire");
+_Static_assert(sizeof(struct mark_data_aside) == MARK_DATA_ASIDE, "wire");
+_Static_assert(sizeof(struct mark_data_cell) == MARK_DATA_CELL, "wire");
