@@ -55,7 +55,7 @@ demo: deps-demo build
 	@tools/demo $(BUILD)/assay
 
 check: deps-check
-	@BUILD=$(BUILD) FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run
+	@BUILD=$(BUILD) FUZZ_SECONDS=$(FUZZ_SECONDS) tests/run --repeat
 
 check-engine: deps-check build
 	@BUILD=$(BUILD) tests/conformance/run

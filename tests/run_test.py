@@ -9,6 +9,8 @@ import unittest
 
 RUN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "run")
 
+UNSTEADY = "== unsteady: passed at the second attempt, failed at the first"
+
 SCRIPTS = {
     "good": ("exit 0", "passed"),
     "bad": ("echo because; exit 3", "failed"),
@@ -16,6 +18,7 @@ SCRIPTS = {
     "slow": ("sleep 100 & sleep 100", "failed"),
     "skips": ("echo not on Tuesdays; exit 77", "skipped"),
     "mute": ("exit 77", "failed"),
+    "unsteady": ('test -e "$BUILD/seen" && exit 0; touch "$BUILD/seen"; echo first; exit 1', "failed"),
     "environment": ('test -d "$TMPDIR" && test -d "$SRC/tests" && test -n "$ASSAY"', "passed"),
 }
 
@@ -32,8 +35,8 @@ class RunTest(unittest.TestCase):
         os.chmod(path, 0o755)
         return path
 
-    def run_scripts(self, *names):
-        run = subprocess.run([RUN] + [self.script(name) for name in names], text=True,
+    def run_scripts(self, *names, options=()):
+        run = subprocess.run([RUN, *options] + [self.script(name) for name in names], text=True,
                              capture_output=True, timeout=60,
                              env={**os.environ, "BUILD": self.folder.name, "E2E_SECONDS": "1"})
         return run.returncode, run.stdout.splitlines()
@@ -47,7 +50,7 @@ class RunTest(unittest.TestCase):
 
     def test_total(self):
         status, lines = self.run_scripts(*SCRIPTS)
-        self.assertEqual((status, lines[-1]), (1, "2 passed, 4 failed, 1 skipped"))
+        self.assertEqual((status, lines[-1]), (1, "2 passed, 5 failed, 1 skipped"))
         self.assertTrue(any("not on Tuesdays" in line for line in lines))
         self.assertTrue(any("because" in line for line in lines))
 
@@ -57,6 +60,16 @@ class RunTest(unittest.TestCase):
         self.assertTrue(end[1].startswith("failed  e2e/bad "), end)
         self.assertIn("        | because", end)
         self.assertNotIn("== failed", self.run_scripts("good")[1])
+
+    def test_repeated(self):
+        status, lines = self.run_scripts("unsteady", "good", options=["--repeat"])
+        self.assertEqual((status, lines[-1]), (0, "2 passed, 0 failed, 0 skipped"))
+        self.assertIn("        | first", lines[lines.index(UNSTEADY):])
+
+    def test_repeated_and_failed_again(self):
+        status, lines = self.run_scripts("bad", "good", options=["--repeat"])
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
+        self.assertNotIn(UNSTEADY, lines)
 
     def test_unknown_phase(self):
         self.assertEqual(subprocess.run([RUN, "nonsense"], capture_output=True).returncode, 2)
