@@ -2,6 +2,7 @@
 #include "analyse/call_tables.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/err.h"
@@ -189,10 +190,35 @@ static void tree_row_put(struct work *work, const struct call_result *result, si
 		thread_name(work, result, cells);
 }
 
+static int result_compare(const void *a, const void *b, void *ctx)
+{
+	const struct call_result *const *results = ctx;
+	size_t left = *(const size_t *)a, right = *(const size_t *)b;
+
+	if (results[left]->pid != results[right]->pid)
+		return results[left]->pid < results[right]->pid ? -1 : 1;
+	if (results[left]->tid != results[right]->tid)
+		return results[left]->tid < results[right]->tid ? -1 : 1;
+	return left < right ? -1 : left > right;
+}
+
+/* Threads by number. They arrive in the order of their ends, which differs from run to run. */
+static size_t *results_order(const struct call_input *input)
+{
+	size_t *order = mem_alloc((input->count + 1) * sizeof(*order));
+
+	for (size_t i = 0; i < input->count; i++)
+		order[i] = i;
+	qsort_r(order, input->count, sizeof(*order), result_compare, (void *)input->results);
+	return order;
+}
+
 static void tree_fill(struct work *work)
 {
+	AUTO(free_ptr) size_t *order = results_order(work->input);
+
 	for (size_t i = 0; i < work->input->count; i++) {
-		const struct call_result *result = work->input->results[i];
+		const struct call_result *result = work->input->results[order[i]];
 		struct call_rows rows = {};
 		AUTO(free_ptr) bool *chosen = mem_zalloc(result->snapshot.reached + 1);
 
