@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "marks/marks_private.h"
+#include "marks/routines.h"
 #include "marks/section.h"
 #include "symbols/symbols.h"
 
@@ -48,7 +49,7 @@ static void name_add(struct reading *reading, uint32_t function, const char *nam
 	*last = reading->functions->named.count;
 }
 
-/* By each name that mark_spec_takes_symbol() takes. */
+/* By each name that mark_spec_takes_symbol() takes, and parts of a routine by that routine's. */
 static void names_index(struct reading *reading)
 {
 	for (uint32_t i = 0; i < reading->functions->count; i++) {
@@ -60,6 +61,10 @@ static void names_index(struct reading *reading)
 			name_add(reading, i, function->name, bare);
 		if (strcmp(function->linkage, function->name))
 			name_add(reading, i, function->linkage, strlen(function->linkage));
+		if (routine_part_suffix(function->linkage))
+			name_add(reading, i, function->linkage,
+				 (size_t)(routine_part_suffix(function->linkage) -
+					  function->linkage));
 	}
 }
 
@@ -167,22 +172,47 @@ static void range_time(struct reading *reading, uint32_t number, uint64_t addres
 		module_use(module, MARK_USE_TIME_END, timer, address + size, 1, false);
 }
 
-/* Code that a compiler has put elsewhere, since it is rarely executed, is the routine's. */
-static void cold_use(struct reading *reading, enum mark_use use, uint32_t number,
-		     const struct symbol_name *function)
+static bool is_part_of(const struct symbol_name *part, const struct symbol_name *function)
 {
-	AUTO(free_ptr) char *name = mem_printf("%s.cold", function->linkage);
-	const uint64_t *newest =
-		map_find(&reading->functions->by_name, hash_bytes(name, strlen(name)));
+	const char *suffix = routine_part_suffix(part->linkage);
+	size_t length = suffix ? (size_t)(suffix - part->linkage) : 0;
+
+	return suffix && strlen(function->linkage) == length &&
+	       !memcmp(part->linkage, function->linkage, length);
+}
+
+/* Calls back for each part of the function that the compiler has moved away. */
+static void parts_each(struct reading *reading, const struct symbol_name *function,
+		       void (*tell)(struct reading *reading, uint32_t number,
+				    const struct symbol_name *part),
+		       uint32_t number)
+{
+	const uint64_t *newest = map_find(&reading->functions->by_name,
+					  hash_bytes(function->linkage, strlen(function->linkage)));
 
 	for (uint32_t i = newest ? (uint32_t)*newest : 0; i;
 	     i = reading->functions->named.items[i - 1].older) {
-		const struct symbol_name *cold =
+		const struct symbol_name *part =
 			&reading->functions->items[reading->functions->named.items[i - 1].function];
 
-		if (!strcmp(cold->linkage, name))
-			module_use(reading->module, use, number, cold->address, cold->size, false);
+		if (is_part_of(part, function))
+			tell(reading, number, part);
 	}
+}
+
+static void part_place(struct reading *reading, uint32_t number, const struct symbol_name *part)
+{
+	module_place(reading->module, number, part->address, part->size, false);
+}
+
+static void part_time(struct reading *reading, uint32_t timer, const struct symbol_name *part)
+{
+	module_use(reading->module, MARK_USE_TIME, timer, part->address, part->size, false);
+}
+
+static void part_visits(struct reading *reading, uint32_t number, const struct symbol_name *part)
+{
+	module_use(reading->module, MARK_USE_VISITS, number, part->address, part->size, false);
 }
 
 static void routine_time(struct reading *reading, uint32_t number,
@@ -195,7 +225,7 @@ static void routine_time(struct reading *reading, uint32_t number,
 		return;
 	module_use(module, MARK_USE_TIME, timer, function->address, function->size, false);
 	module_use(module, MARK_USE_TIME, timer, function->address, 1, true);
-	cold_use(reading, MARK_USE_TIME, timer, function);
+	parts_each(reading, function, part_time, timer);
 }
 
 /* Single visits are kept, and how often each block was executed in them. */
@@ -206,7 +236,7 @@ static void routine_visits(struct reading *reading, uint32_t number,
 		module_use(reading->module, MARK_USE_VISITS, number, function->address,
 			   function->size, false);
 	module_use(reading->module, MARK_USE_VISITS, number, function->address, 1, true);
-	cold_use(reading, MARK_USE_VISITS, number, function);
+	parts_each(reading, function, part_visits, number);
 }
 
 /* --- Routines --------------------------------------------------------------------------------- */
@@ -236,10 +266,21 @@ static void routine_found(struct reading *reading, size_t spec_index, uint32_t n
 		number = marks_child(module->marks, spec_index, function->name);
 	module_place(module, number, function->address, function->size, false);
 	module_place(module, number, function->address, 1, true);
+	parts_each(reading, function, part_place, number);
 	if (number && spec->timed)
 		routine_time(reading, number, function);
 	if (number && spec->tail)
 		routine_visits(reading, number, function);
+}
+
+/*
+ * Control jumps to a part of a routine that the compiler has moved away, which is no visit. Only a
+ * mark that names the part itself means it.
+ */
+static bool takes_routine(const struct mark_spec *spec, const struct symbol_name *function)
+{
+	return mark_spec_takes_symbol(spec, function->name, function->linkage) &&
+	       (!routine_part_suffix(function->linkage) || strstr(spec->name, ".cold"));
 }
 
 /* A routine that has several names is found once: by the first of them. */
@@ -251,8 +292,7 @@ static void pattern_find(struct reading *reading, size_t spec_index)
 		const struct mark_spec *spec = &reading->module->marks->specs.items[spec_index];
 		const struct symbol_name *function = &reading->functions->items[i];
 
-		if (function->address == last ||
-		    !mark_spec_takes_symbol(spec, function->name, function->linkage))
+		if (function->address == last || !takes_routine(spec, function))
 			continue;
 		last = function->address;
 		routine_found(reading, spec_index, 0, function);
@@ -276,8 +316,7 @@ static void routines_find(struct reading *reading, size_t spec_index, uint32_t n
 		const struct symbol_name *function =
 			&reading->functions->items[reading->functions->named.items[i - 1].function];
 
-		if (function->address == last ||
-		    !mark_spec_takes_symbol(spec, function->name, function->linkage))
+		if (function->address == last || !takes_routine(spec, function))
 			continue;
 		last = function->address;
 		routine_found(reading, spec_index, number, function);

@@ -151,8 +151,7 @@ static enum routine_allocation allocation_of(const char *name)
 	return ALLOCATION_NONE;
 }
 
-/* Where the name of a part goes on behind that of the function; NULL: it is none. */
-static const char *part_suffix(const char *linkage)
+const char *routine_part_suffix(const char *linkage)
 {
 	const char *dot = strstr(linkage, ".cold");
 
@@ -163,7 +162,7 @@ static const char *part_suffix(const char *linkage)
 static enum routine_wish wish_of(const struct routine_choice *choice,
 				 const struct symbol_name *name)
 {
-	const char *suffix = part_suffix(name->linkage);
+	const char *suffix = routine_part_suffix(name->linkage);
 	const char *clone = strstr(name->name, " [clone");
 	AUTO(free_ptr) char *whole = NULL;
 	AUTO(free_ptr) char *linkage = NULL;
@@ -191,7 +190,7 @@ static void names_add(struct making *making, struct symbols *symbols)
 			.size = name->size,
 			.wish = wish_of(&making->routines->options.choice, name),
 			.allocation = allocation_of(name->linkage),
-			.part = part_suffix(name->linkage) != NULL,
+			.part = routine_part_suffix(name->linkage) != NULL,
 			.named = true,
 		};
 	}

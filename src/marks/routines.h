@@ -42,6 +42,9 @@ struct routines_options {
  * its name in the object file. Of one with several names, each is asked.
  */
 enum routine_wish { ROUTINE_UNWANTED, ROUTINE_NOT_MEANT, ROUTINE_WANTED };
+/* Where the name of a part goes on behind that of its function ("name.cold"); NULL: it is whole. */
+const char *routine_part_suffix(const char *linkage);
+
 enum routine_wish routine_choice_of(const struct routine_choice *choice, const char *name,
 				    const char *linkage);
 /* The wish of the first name, and another one's. */

@@ -39,11 +39,11 @@ class Count:
         return {mark: row["visits"] for mark, row in self.rows().items()}
 
 
-def callgrind(program):
+def callgrind(program, *options):
     """Of each function of the program: how often it was called, and the instructions in it."""
     output = lib.scratch("callgrind-count.out")
     subprocess.run(["valgrind", "-q", "--tool=callgrind", "--compress-strings=no", "--compress-pos=no",
-                    f"--callgrind-out-file={output}", program],
+                    f"--callgrind-out-file={output}", *options, program],
                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=SECONDS)
     calls, instructions, ours, called = collections.Counter(), collections.Counter(), None, None
     wanted = os.path.basename(program)
@@ -134,6 +134,21 @@ class Counts(unittest.TestCase):
                              text=True, timeout=SECONDS)
         if "already hit" in gdb.stdout:
             self.assertEqual(int(re.search(r"already hit (\d+) times", gdb.stdout)[1]), 30)
+
+    def test_moved_parts(self):
+        """Code that the compiler moved away from a routine is the routine's; who jumps there does not visit it again."""
+        program = lib.build("marks_parts.cc", "-O2")
+        names = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+        [part] = re.findall(r"\S*risky\S*\.cold\S*", names)
+        count = Count(["risky", "risky(int),time", "risk*", part], program)
+        own = int(count.out.split()[1])
+        rows = count.rows()
+        executed = {rows[mark]["instructions"] for mark in ("risky", "risky(int),time")}
+        self.assertEqual([rows[mark]["visits"] for mark in ("risky", "risky(int),time", "risky(int)")], [own] * 3, rows)
+        self.assertEqual(len(executed), 1, rows)
+        self.assertGreater(rows[part]["visits"], 0)
+        oracle = callgrind(program, "--skip-plt=no")[1]
+        self.assertEqual(executed.pop(), sum(own for name, own in oracle.items() if name.startswith("risky(int)")))
 
     def test_callgrind(self):
         """Calls and instructions of all functions of a program, by one pattern.
