@@ -374,7 +374,8 @@ print(os.umask(0o22), signal.pthread_sigmask(signal.SIG_BLOCK, []), os.nice(0), 
 print([signal.getsignal(n) for n in range(1, 32)])
 print([resource.getrlimit(getattr(resource, name)) for name in dir(resource) if name.startswith('RLIMIT_')])
 print([fd for fd in range(64) if os.path.exists('/proc/self/fd/%d' % fd)])
-print([line for line in open('/proc/self/status') if line.startswith(('Sig', 'Cap', 'NoNewPrivs', 'Seccomp', 'TracerPid'))])
+# SigQ, the signals that wait for all of the user's processes, is not the command's own.
+print([line for line in open('/proc/self/status') if line.startswith(('SigP', 'SigB', 'SigI', 'SigC', 'Cap', 'NoNewPrivs', 'Seccomp', 'TracerPid'))])
 """
 
 
