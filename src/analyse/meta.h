@@ -19,7 +19,8 @@
 #define META_RUN_LENGTH "run_length" /* instructions that are captured at most */
 #define META_RUN_SKIP "run_skip" /* instructions that are passed over before, at most */
 
-/* A metric of samples. */
+/* Metrics of samples. */
+#define METRIC_THINNED "thinned" /* of those kept: not taken, but counted by a later one */
 #define METRIC_PAUSED "paused" /* ns in which none were taken, because a user said so */
 
 /* Metrics of values. */

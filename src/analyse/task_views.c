@@ -149,6 +149,8 @@ static void others_add(struct table *table, const struct profile *profile, enum 
 	} others[] = {
 		{ RECORDING_SAMPLES, "process_events_lost",
 		  "events of processes that the kernel dropped: names may be missing" },
+		{ RECORDING_SAMPLES, METRIC_THINNED,
+		  "samples kept in the weight of a later one: the recorder was behind (lower -F)" },
 		{ RECORDING_SAMPLES, "identities_lost",
 		  "times that a user and parent could not be told (raise --ring)" },
 		{ RECORDING_SAMPLES, "children_lost",

@@ -275,6 +275,10 @@ static void summary_say(const struct sampling_options *options,
 		 (unsigned long long)(samples->kept + lost), PLURAL(samples->kept + lost),
 		 result->seconds, (unsigned long long)samples->kept, (unsigned long long)lost,
 		 options->output);
+	if (result->thinned)
+		log_warn("%.0f %% of the samples are in the weight of a later one on their CPU, as "
+			 "the recorder was behind: a lower -F costs less and says as much",
+			 100.0 * (double)result->thinned / (double)(samples->kept + lost));
 	for (size_t i = 0; i < samples->loss_count; i++)
 		log_warn("%llu sample%s lost: %s", (unsigned long long)samples->losses[i].count,
 			 PLURAL(samples->losses[i].count), samples->losses[i].text);

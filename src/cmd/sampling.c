@@ -607,6 +607,7 @@ int sampling_run(const struct sampling_options *options, struct sampling_result 
 	if (ret->values_taken)
 		values_sink_ends(sampling.values, &ret->runs_whole, &ret->runs_missing);
 	recorder_totals(sampling.recorder, RECORDING_SAMPLES, &ret->samples);
+	ret->thinned = sampling.source ? sampler_source_thinned(sampling.source) : 0;
 	recorder_totals(sampling.recorder, RECORDING_VALUES, &ret->runs);
 	ret->waits_taken = settled.off_cpu;
 	recorder_totals(sampling.recorder, RECORDING_WAITS, &ret->waits);

@@ -59,6 +59,7 @@ struct sampling_options {
 struct sampling_result {
 	int exit_code; /* of the command; 0 without one */
 	struct sink_totals samples;
+	uint64_t thinned; /* of those kept: in the weight of a later one */
 	struct sink_totals runs;
 	uint64_t runs_whole, runs_missing; /* that reached their length; that lacked code */
 	bool values_taken; /* asked for, and not left out */

@@ -50,6 +50,7 @@ struct sampler_source {
 	uint64_t began; /* to be sampled; 0: not yet */
 	uint64_t counts_due;
 	uint64_t readings; /* of counts */
+	uint64_t thinned; /* see struct sample_tally */
 	uint64_t recheck_due;
 };
 
@@ -155,6 +156,11 @@ int sampler_source_resume(struct sampler_source *source)
 uint64_t sampler_source_readings(const struct sampler_source *source)
 {
 	return source->readings;
+}
+
+uint64_t sampler_source_thinned(const struct sampler_source *source)
+{
+	return source->thinned;
 }
 
 int sampler_source_rate_set(struct sampler_source *source, uint64_t frequency)
@@ -359,7 +365,7 @@ static void runs_pace(struct sampler_source *source, const struct sample_tally *
 	sampler_run_every_set(source->sampler, run_budget_every(&source->budget, &use));
 }
 
-/* What was lost and is no sample. */
+/* What is worth knowing of the samples and is in no sum of them. */
 static int others_count(struct sampler_source *source, const struct sample_tally *tally)
 {
 	int err = 0;
@@ -367,6 +373,9 @@ static int others_count(struct sampler_source *source, const struct sample_tally
 	if (tally->identities_lost)
 		err = recorder_metric_set(source->recorder, RECORDING_SAMPLES, "identities_lost",
 					  "records", tally->identities_lost);
+	if (!err && tally->thinned)
+		err = recorder_metric_set(source->recorder, RECORDING_SAMPLES, "thinned", "samples",
+					  tally->thinned);
 	if (!err && tally->children_lost)
 		err = recorder_metric_set(source->recorder, RECORDING_SAMPLES, "children_lost",
 					  "processes", tally->children_lost);
@@ -383,6 +392,7 @@ static int tally(void *ctx)
 	int err;
 
 	sampler_tally(source->sampler, &samples);
+	source->thinned = samples.thinned;
 	samples_tally_set(source->samples, &samples);
 	sampler_cpus_seen(source->sampler, &seen, &cpus);
 	err = samples_cpus_set(source->samples, seen, cpus);

@@ -38,6 +38,9 @@ int sampler_source_resume(struct sampler_source *source);
  * read twice after it, since the kernel counts in two tables in turns.
  */
 uint64_t sampler_source_readings(const struct sampler_source *source);
+
+/* Samples that were not taken, because the recorder was behind, and that later ones count for. */
+uint64_t sampler_source_thinned(const struct sampler_source *source);
 /* Samples per second and CPU; -EOPNOTSUPP: what is sampled has no rate. */
 int sampler_source_rate_set(struct sampler_source *source, uint64_t frequency);
 /*

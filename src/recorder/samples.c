@@ -31,6 +31,7 @@ struct samples {
 	uint64_t ends[STACK_END_COUNT]; /* sums up to kept */
 	ARRAY(uint64_t) cpus; /* what each has seen, by number */
 	uint64_t cpus_read; /* when, in ns since `started` */
+	bool ended; /* no sample will come that counts for those that were skipped */
 };
 
 /* What is known of a group of equal samples besides the stack. */
@@ -145,8 +146,8 @@ int samples_dump(struct samples *samples, const struct sample_dump *dump)
 	struct occasion occasion = {
 		.tid = dump->record.tid,
 		.time = dump->record.time,
-		.count = 1,
-		.kernel = dump->kernel_count > 0,
+		.count = dump->weight,
+		.kernel = dump->kernel_count ? dump->weight : 0,
 	};
 	struct stack_memory memory = stack_memory_of_dump(dump, samples->max_depth);
 
@@ -247,6 +248,8 @@ static void totals(void *ctx, struct sink_totals *ret)
 	for (size_t i = 0; i < LOSS_COUNT; i++) {
 		uint64_t lost = samples->tally.lost[i];
 
+		if (i == LOSS_SKIPPED && !samples->ended)
+			lost = 0;
 		lost += i == LOSS_NO_STACK ? samples->orphaned : 0;
 		lost += i == LOSS_UNREAD ? samples->unread : 0;
 		sink_totals_add(ret, names[i][0], names[i][1], lost);
@@ -257,12 +260,13 @@ static void totals(void *ctx, struct sink_totals *ret)
  * After the last round everything that was seen is kept or lost. Should it ever not be, the file
  * says so.
  */
-static void unread_count(struct samples *samples)
+static void samples_end(struct samples *samples)
 {
 	struct sink_totals known = {};
 	uint64_t sum;
 
 	samples->unread = 0;
+	samples->ended = true;
 	totals(samples, &known);
 	sum = known.kept + sink_totals_lost(&known);
 	if (samples->tally.seen > sum)
@@ -280,7 +284,7 @@ static int flush(void *ctx, bool last)
 	int err = 0;
 
 	if (last)
-		unread_count(samples);
+		samples_end(samples);
 	for (size_t i = 0; i < STACK_END_COUNT && !err; i++)
 		if (samples->ends[i])
 			err = store_stack_end_put(

@@ -67,6 +67,7 @@ struct sample_dump {
 	wire_u16 kernel_count;
 	wire_u16 absent; /* bytes from sp on that were never touched and are left out */
 	wire_u32 stack_size; /* bytes valid in stack */
+	wire_u64 weight; /* samples that it counts for; of a wait: nothing */
 	wire_u64 frames[SAMPLE_KERNEL_DEPTH_MAX]; /* kernel_count valid */
 	wire_u8 stack[]; /* starts at sp + absent */
 };
@@ -85,7 +86,7 @@ struct sample_identity {
 
 _Static_assert(sizeof(struct sample_record) == 32, "wire");
 _Static_assert(sizeof(struct sample_stack) == 48, "wire");
-_Static_assert(sizeof(struct sample_dump) == 72 + 8 * SAMPLE_KERNEL_DEPTH_MAX, "wire");
+_Static_assert(sizeof(struct sample_dump) == 80 + 8 * SAMPLE_KERNEL_DEPTH_MAX, "wire");
 
 /* Key and value of the counts maps. */
 struct sample_key {
@@ -115,7 +116,8 @@ _Static_assert(sizeof(struct sample_key) == 32, "wire");
 	X(BAD_RECORD, "bad_record", "record made no sense and was skipped")                        \
 	X(NO_PROCESS, "no_process", "of a task whose process was already gone")                    \
 	X(NO_STACK, "no_stack", "count whose stack never arrived")                                 \
-	X(UNREAD, "unread", "seen by the kernel, but neither read nor counted as lost")
+	X(UNREAD, "unread", "seen by the kernel, but neither read nor counted as lost")            \
+	X(SKIPPED, "skipped", "recorder was behind, and no later sample counts for them")
 
 enum loss_reason {
 #define X(name, json, text) LOSS_##name,
@@ -127,9 +129,14 @@ enum loss_reason {
 /* One per CPU, in the tallies map. */
 struct sample_tally {
 	wire_u64 seen; /* times the handler ran for a sample that is ours */
-	wire_u64 counted; /* kept as a count */
-	wire_u64 dumped; /* kept as a dump */
+	wire_u64 counted; /* kept in counts */
+	wire_u64 dumped; /* kept by dumps */
 	wire_u64 lost[LOSS_COUNT];
+	/*
+	 * Of counted and dumped: what a later sample of this CPU counts for. What none counts for
+	 * yet is lost[LOSS_SKIPPED].
+	 */
+	wire_u64 thinned;
 	/* Not samples: counted apart. */
 	wire_u64 identities_lost; /* for want of room in the ring */
 	wire_u64 children_lost; /* of targets: no room in the set of targets, never sampled */

@@ -12,8 +12,9 @@
  * the raw stack go through the ring instead and the host walks them.
  *
  * Invariants
- * 1. Every run of the handler adds one to seen and one to exactly one of counted, dumped or
- *    lost[reason].
+ * 1. Every run of the handler adds one to seen. It adds its weight to exactly one of counted,
+ *    dumped or lost[reason], or one to lost[LOSS_SKIPPED], which becomes a part of a later one's
+ *    weight: seen is always the sum of these.
  * 2. A count exists only for a stack that was put into the ring before.
  * 3. Nothing of the interrupted program is written; reads cannot fault.
  * 4. The handler does not nest on one CPU, so per-CPU scratch memory needs no lock.
@@ -37,6 +38,8 @@ volatile __u32 counts_active = 0;
 volatile __u32 tracepoint_on = 0;
 volatile __u64 tracepoint_cpus[SAMPLER_CPUS_MAX / 64] = {};
 
+enum { THINNING_STEPS = 16 }; /* in a full ring, one of 2 to the power of so many is taken */
+
 struct counts_map {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -54,22 +57,25 @@ struct {
 	__type(value, struct sample_tally);
 } tallies SEC(".maps");
 
+/* Bytes in the ring from which on the recorder is behind: three quarters. */
+#define RING_CROWDED (ring_wakeup + ring_wakeup / 2)
+
 /* --- What a sample becomes -------------------------------------------------------------------- */
 
 static __always_inline void count_grow(struct sample_count *count, const struct subject *subject)
 {
-	__sync_fetch_and_add(&count->count, 1);
+	__sync_fetch_and_add(&count->count, subject->weight);
 	if (subject->in_kernel)
-		__sync_fetch_and_add(&count->kernel, 1);
+		__sync_fetch_and_add(&count->kernel, subject->weight);
 	count->last = subject->time;
 }
 
 static __always_inline int count_new(void *map, const struct sample_key *key,
 				     const struct subject *subject)
 {
-	struct sample_count fresh = { .count = 1,
+	struct sample_count fresh = { .count = subject->weight,
 				      .last = subject->time,
-				      .kernel = subject->in_kernel };
+				      .kernel = subject->in_kernel ? subject->weight : 0 };
 	struct sample_count *count;
 
 	if (!bpf_map_update_elem(map, key, &fresh, BPF_NOEXIST))
@@ -95,14 +101,14 @@ static __noinline void stack_keep(struct sample_tally *tally, const struct subje
 		       : bpf_map_lookup_elem(&counts_0, &key);
 	if (count) {
 		count_grow(count, subject);
-		tally->counted++;
+		tally->counted += subject->weight;
 		return;
 	}
 	if (!bpf_map_lookup_elem(&stacks_sent, &key.hash)) {
 		if (identity_send_once(subject))
 			__sync_fetch_and_add(&tally->identities_lost, 1);
 		if (stack_send(subject, walk)) {
-			tally->lost[LOSS_RING_FULL]++;
+			tally->lost[LOSS_RING_FULL] += subject->weight;
 			return;
 		}
 		/* Where this fails the stack is sent once more. */
@@ -110,9 +116,9 @@ static __noinline void stack_keep(struct sample_tally *tally, const struct subje
 	}
 	err = active ? count_new(&counts_1, &key, subject) : count_new(&counts_0, &key, subject);
 	if (err)
-		tally->lost[LOSS_COUNTS_FULL]++;
+		tally->lost[LOSS_COUNTS_FULL] += subject->weight;
 	else
-		tally->counted++;
+		tally->counted += subject->weight;
 }
 
 static __noinline void dump_keep(struct sample_tally *tally, const struct subject *subject,
@@ -121,15 +127,15 @@ static __noinline void dump_keep(struct sample_tally *tally, const struct subjec
 	struct dump_scratch *dump = bpf_map_lookup_elem(&dump_scratches, &(__u32){ ZERO });
 
 	if (!dump) {
-		tally->lost[LOSS_BAD_RECORD]++;
+		tally->lost[LOSS_BAD_RECORD] += subject->weight;
 		return;
 	}
 	if (identity_send_once(subject))
 		__sync_fetch_and_add(&tally->identities_lost, 1);
 	if (dump_send(subject, walk, dump))
-		tally->lost[LOSS_RING_FULL]++;
+		tally->lost[LOSS_RING_FULL] += subject->weight;
 	else
-		tally->dumped++;
+		tally->dumped += subject->weight;
 }
 
 /* The registers of the walk are those of user code that was interrupted, or are made so. */
@@ -316,7 +322,8 @@ static __always_inline void run_begin(struct bpf_perf_event_data *ctx,
  */
 static __always_inline int ring_is_crowded(void)
 {
-	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) > ring_wakeup + ring_wakeup / 2;
+	return bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA) + sizeof(struct dump_scratch) >
+	       RING_CROWDED;
 }
 
 static __always_inline void walk_cut(struct walk *walk)
@@ -369,6 +376,28 @@ static __always_inline int sample_is_due(struct walk *walk)
 	return --walk->countdown == 0;
 }
 
+/*
+ * While more than three quarters of the ring are full, fewer samples are taken: the fuller it is
+ * the fewer, down to what cannot fill the rest before a recorder that stands still goes on. One
+ * that is taken counts for itself and for those that this CPU skipped before it, so nothing is
+ * lost, and shares stay right in the mean. 0: skip this one.
+ */
+static __always_inline __u64 weight_take(struct sample_tally *tally)
+{
+	__u64 used = bpf_ringbuf_query(&ring, BPF_RB_AVAIL_DATA);
+	__u64 skipped = tally->lost[LOSS_SKIPPED], every = 1;
+
+	if (used > RING_CROWDED)
+		every <<= (used - RING_CROWDED) * THINNING_STEPS / (ring_wakeup / 2) & 31;
+	if (skipped + 1 < every) {
+		tally->lost[LOSS_SKIPPED]++;
+		return 0;
+	}
+	tally->lost[LOSS_SKIPPED] = 0;
+	tally->thinned += skipped;
+	return skipped + 1;
+}
+
 static __always_inline void subject_begin(struct subject *subject, struct task_struct *task)
 {
 	subject->time = bpf_ktime_get_ns();
@@ -388,6 +417,9 @@ int sample(struct bpf_perf_event_data *ctx)
 		return 0;
 	tally->seen++;
 	subject = &walk->subject;
+	subject->weight = weight_take(tally);
+	if (!subject->weight)
+		return 0;
 	subject_begin(subject, task);
 	subject->ip = ctx->regs.rip;
 	subject->in_kernel = !(ctx->regs.cs & 3);
@@ -421,6 +453,9 @@ int sample_tracepoint(void *ctx)
 		return 0;
 	tally->seen++;
 	subject = &walk->subject;
+	subject->weight = weight_take(tally);
+	if (!subject->weight)
+		return 0;
 	subject_begin(subject, task);
 	subject->ip = 0;
 	subject->in_kernel = 1;

@@ -256,7 +256,7 @@ static bool stack_valid(const struct sample_stack *stack, size_t size)
 static bool dump_valid(const struct sample_dump *dump, size_t size)
 {
 	return size >= sizeof(*dump) && dump->kernel_count <= SAMPLE_KERNEL_DEPTH_MAX &&
-	       dump->stack_size <= size - sizeof(*dump);
+	       dump->weight && dump->stack_size <= size - sizeof(*dump);
 }
 
 static int on_run(struct sampler *sampler, const struct run_record *run, size_t size)
@@ -365,6 +365,7 @@ void sampler_tally(const struct sampler *sampler, struct sample_tally *ret)
 		ret->seen += tallies[i].seen;
 		ret->counted += tallies[i].counted;
 		ret->dumped += tallies[i].dumped;
+		ret->thinned += tallies[i].thinned;
 		ret->identities_lost += tallies[i].identities_lost;
 		ret->children_lost += tallies[i].children_lost;
 		for (size_t reason = 0; reason < LOSS_COUNT; reason++)

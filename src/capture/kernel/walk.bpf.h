@@ -92,6 +92,7 @@ struct subject {
 	__u64 ip; /* interrupted there, in the kernel or in user space */
 	__u32 tid;
 	__u32 in_kernel;
+	__u64 weight; /* samples that it counts for; not of a wait */
 };
 
 /*
@@ -554,6 +555,7 @@ static __always_inline long dump_send(const struct subject *subject, struct walk
 	dump->dump.bp = walk->registers[6];
 	dump->dump.bx = walk->registers[DWARF_RBX];
 	dump->dump.kernel_count = (__u16)walk->kernel_count;
+	dump->dump.weight = subject->weight;
 	bpf_probe_read_kernel(dump->dump.frames, sizeof(dump->dump.frames), walk->frames);
 	bpf_loop((DUMP_ABSENT_MAX + SAMPLE_DUMP_MAX) / DUMP_CHUNK + 2, dump_step, &copy, 0);
 	if (copy.size > SAMPLE_DUMP_MAX)
