@@ -19,6 +19,7 @@
 #include "analyse/names.h"
 #include "analyse/order.h"
 #include "analyse/sites.h"
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
@@ -330,6 +331,35 @@ static const char *reason_of_no_thread(const struct profile *profile, const stru
 			 "is chosen by all that are given.";
 }
 
+/* Why a recording that samples has none; NULL: it has some, or there is no such recording. */
+static const char *reason_of_no_sample(const struct view *view, struct table *table,
+				       const struct profile *profile)
+{
+	const struct profile_recording *samples = profile_recording(profile, RECORDING_SAMPLES);
+	const struct profile_recording *values = profile_recording(profile, RECORDING_VALUES);
+	const char *event = profile_fact(profile, RECORDING_SAMPLES, META_EVENT);
+	uint64_t period = meta_period(profile);
+
+	if (samples && samples->seen && values && !values->seen)
+		return "No sample had a run of instructions to take values from: record longer, or "
+		       "with --run-every 1.";
+	if (samples && values && values->seen && view->needs & DOMAIN_VALUES &&
+	    !(view->takes & TAKES_INVARIANCE))
+		return "No run came by what this view shows; 'assay report runs' says how they "
+		       "ended.";
+	if (!samples || samples->seen)
+		return NULL;
+	if (event && strcmp(event, "cpu-clock") != 0)
+		return table_own(table, mem_printf("No sample was taken: there were too few %s; "
+						   "record longer, or with a smaller --count.",
+						   event));
+	return table_own(
+		table, mem_printf("No sample was taken: what was recorded used less of a CPU than "
+				  "the %.1f ms between two samples. Record longer, with a larger "
+				  "-F, or with --off-cpu what threads wait for.",
+				  (double)period / NS_PER_MS));
+}
+
 /* Why a table has no rows. */
 static const char *reason_of_nothing(const struct view *view, struct table *table,
 				     const struct profile *profile, const struct view_request *wish)
@@ -348,6 +378,9 @@ static const char *reason_of_nothing(const struct view *view, struct table *tabl
 		return reason;
 	if (!filter_is_empty(filter))
 		return "Each filter chooses something, but nothing is chosen by all of them.";
+	reason = reason_of_no_sample(view, table, profile);
+	if (reason)
+		return reason;
 	if (view->takes & TAKES_INVARIANCE)
 		return table_own(table,
 				 mem_printf("No place has a value with a share of %g: give a "

@@ -265,6 +265,22 @@ static void waits_say(const struct sink_totals *waits)
 			 PLURAL(waits->losses[i].count), waits->losses[i].text);
 }
 
+/* Of a recording without samples. */
+static void nothing_say(const struct sampling_options *options)
+{
+	if (options->event.kind != SAMPLER_CLOCK)
+		log_info("no sample was taken: there were too few %s; record longer, or with a "
+			 "smaller --count",
+			 options->event.name);
+	else
+		log_info("no sample was taken: what was recorded used less of a CPU than the %.1f "
+			 "ms "
+			 "between two samples; record longer, with a larger -F, or with --off-cpu "
+			 "what threads wait for",
+			 (options->frequency ? 1e3 / (double)options->frequency
+					     : (double)options->period / NS_PER_MS));
+}
+
 static void summary_say(const struct sampling_options *options,
 			const struct sampling_result *result)
 {
@@ -275,6 +291,8 @@ static void summary_say(const struct sampling_options *options,
 		 (unsigned long long)(samples->kept + lost), PLURAL(samples->kept + lost),
 		 result->seconds, (unsigned long long)samples->kept, (unsigned long long)lost,
 		 options->output);
+	if (!samples->kept && !lost)
+		nothing_say(options);
 	if (result->thinned)
 		log_warn("%.0f %% of the samples are in the weight of a later one on their CPU, as "
 			 "the recorder was behind: a lower -F costs less and says as much",

@@ -99,6 +99,21 @@ class Reports(unittest.TestCase):
                     else:
                         self.assertRegex(done.stdout, f"(matches|what) {option}")
 
+    def test_no_sample_has_a_reason(self):
+        """A command that is over before the first sample."""
+        cases = [(("-F", "1"), "functions", "less of a CPU than the 1000.0 ms between two samples")]
+        if lib.IS_ROOT:
+            cases += [(("-F", "1", "--values"), "args", "less of a CPU than the 1000.0 ms"),
+                      (("-e", "page-faults", "-c", "1000000000"), "functions", "too few page-faults"),
+                      (("-F", "4999", "--values", "--run-every", "1048576"), "values", "with --run-every 1.")]
+        for options, view, reason in cases:
+            with self.subTest(options=options):
+                runs = "--run-every" in options
+                recorded = lib.record(*options, "--", *([lib.build("shares.c"), "0.05"] if runs else ["true"]))
+                if not runs:
+                    self.assertIn("no sample was taken: ", recorded.err)
+                self.assertIn(reason, run("report", view, "-i", recorded.path).stdout)
+
     def test_a_lack_says_what_there_is(self):
         lacking = run("report", "args", "-i", self.profiles["marks"], code=1).stderr
         self.assertIn("has no values; 'assay record --values -- COMMAND' records them", lacking)
