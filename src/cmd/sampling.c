@@ -4,11 +4,13 @@
  *
  * The recording ends when the command ends, when the last of the attached processes ends, when its
  * time is over, or with a signal. A command that is recorded gets a first signal passed on and some
- * time to end by itself; a second signal ends the recording at once.
+ * time to end by itself; a second signal ends the recording at once. A recording that fails while the
+ * command runs ends too, but not the command: it keeps its terminal, and who waits for both, waits.
  */
 #include "cmd/sampling.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +23,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "cmd/cmd.h"
 #include "cmd/page_server.h"
 #include "cmd/sampling_control.h"
@@ -582,6 +585,41 @@ static int sampling_start(struct sampling *sampling)
 	return err;
 }
 
+/* After a failure, which err_text() tells: until the command has ended, without its recording. */
+static void command_outlast(struct sampling *sampling)
+{
+	if (!sampling->command || command_ended(sampling->command, &sampling->exit_code))
+		return;
+	log_warn("%s; the command goes on without being recorded", err_text());
+	if (sampling->perf)
+		perf_source_pause(sampling->perf);
+	if (sampling->source)
+		sampler_source_pause(sampling->source);
+	while (!sampling->done) {
+		struct pollfd waits[] = { { .fd = sampling->signals, .events = POLLIN },
+					  { .fd = command_fd(sampling->command),
+					    .events = POLLIN } };
+
+		poll(waits, 2, sampling->deadline ? ms_until(sampling->deadline) : -1);
+		on_signal(sampling);
+		sampling->done |= command_ended(sampling->command, &sampling->exit_code) ||
+				  (sampling->deadline && !ms_until(sampling->deadline));
+	}
+}
+
+/* The recording's failure is what counts, whatever was in the way afterwards. */
+static int loop_or_outlast(struct sampling *sampling)
+{
+	AUTO(free_ptr) char *reason = NULL;
+	int err = loop(sampling);
+
+	if (!err)
+		return 0;
+	reason = mem_strdup(err_text());
+	command_outlast(sampling);
+	return err_set(err, "%s", reason);
+}
+
 int sampling_run(const struct sampling_options *options, struct sampling_result *ret)
 {
 	struct sampling_options settled = *options;
@@ -594,7 +632,7 @@ int sampling_run(const struct sampling_options *options, struct sampling_result 
 	err = sampler_prepare(&sampling, &settled);
 	err = err ? err : sampling_open(&sampling);
 	err = err ? err : sampling_start(&sampling);
-	err = err ? err : loop(&sampling);
+	err = err ? err : loop_or_outlast(&sampling);
 	if (err)
 		return err;
 	ret->seconds = seconds_since_start(&sampling);

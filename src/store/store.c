@@ -194,30 +194,45 @@ static int simple_run(struct store *store, enum store_statement which, const cha
 	return rc == SQLITE_DONE ? 0 : container_error(store->db, store->path, doing);
 }
 
-/* Takes the place over, whatever happens. */
-static int store_open(struct place *place, struct store **ret)
+/* Takes the place over. */
+static struct store *store_take(struct place *place)
 {
-	AUTO(store_destroy_auto) struct store *store = mem_zalloc(sizeof(*store));
-	int err;
+	struct store *store = mem_zalloc(sizeof(*store));
 
 	store->lock = -1;
 	store->place = *place;
 	*place = PLACE_NONE;
 	store->path = mem_strdup(store->place.path);
-	if ((err = lock_take(&store->place, &store->lock)) ||
-	    (err = container_open_write(&store->place, &store->db)) ||
-	    (err = container_run(store->db, store->path, recording_mode)) ||
-	    (err = statements_prepare(store)) ||
-	    (err = simple_run(store, STATEMENT_BEGIN, "begin")))
+	return store;
+}
+
+static int store_begin(struct store *store)
+{
+	int err = lock_take(&store->place, &store->lock);
+
+	err = err ? err : container_open_write(&store->place, &store->db);
+	err = err ? err : container_run(store->db, store->path, recording_mode);
+	err = err ? err : statements_prepare(store);
+	return err ? err : simple_run(store, STATEMENT_BEGIN, "begin");
+}
+
+/* Takes the place over, whatever happens. */
+static int store_open(struct place *place, struct store **ret)
+{
+	AUTO(store_destroy_auto) struct store *store = store_take(place);
+	int err = store_begin(store);
+
+	if (err)
 		return err;
 	*ret = take_ptr(store);
 	return 0;
 }
 
+/* Of what fails from the first write on, nothing stays. */
 int store_create(const char *path, struct store **ret)
 {
-	AUTO(store_destroy_auto) struct store *store = NULL;
 	AUTO(place_close) struct place place = PLACE_NONE;
+	struct store *store;
 	bool kept = false;
 	int err;
 
@@ -228,12 +243,14 @@ int store_create(const char *path, struct store **ret)
 		place_leave(&place);
 		return err;
 	}
-	if ((err = store_open(&place, &store)) || (err = store_meta_set(store, "finished", "0")) ||
-	    (err = store_commit(store)))
-		return err;
+	store = store_take(&place);
 	store->old_kept = kept;
-	*ret = take_ptr(store);
-	return 0;
+	if ((err = store_begin(store)) || (err = store_meta_set(store, "finished", "0")) ||
+	    (err = store_commit(store)))
+		store_abandon(store);
+	else
+		*ret = store;
+	return err;
 }
 
 /* SQLite is closed before its files are removed. */

@@ -343,6 +343,35 @@ class Refusals(unittest.TestCase):
             self.assertFalse(os.path.exists(witness), "the command ran although nothing could be written")
         self.assertEqual(os.listdir(folder), ["taken"])
 
+    @unittest.skipUnless(lib.IS_ROOT, "mounts a small disk")
+    def test_disk_that_is_full_at_the_start(self):
+        """Nothing stays on it, and the command does not run."""
+        folder, witness = tempfile.mkdtemp(dir=lib.SCRATCH), lib.scratch("began")
+        for size in ("16k", "200k", "300k"):  # fails at the folder, the file, the log's index
+            script = (f"mount -t tmpfs -o size={size} none {folder} && {lib.ASSAY} record -o {folder}/x.db -- touch {witness}; "
+                      f"code=$?; ls -A {folder}; exit $code")
+            done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, text=True)
+            with self.subTest(size=size):
+                self.assertEqual((done.returncode, done.stdout), (1, ""), done.stderr)
+                self.assertRegex(done.stderr, "(?i)no space left on")
+                self.assertFalse(os.path.exists(witness))
+
+    @unittest.skipUnless(lib.IS_ROOT, "mounts a small disk")
+    def test_disk_that_becomes_full(self):
+        """The command goes on to its end, and who waits for both does so as long; the failure is said at once."""
+        folder, witness = tempfile.mkdtemp(dir=lib.SCRATCH), lib.scratch("ended")
+        said = lib.scratch("said")
+        command = (f"dd if=/dev/zero of={folder}/fill bs=4k 2>/dev/null; until grep -q goes.on {said}; do :; done; "
+                   f"echo end >{witness}; exit 3")
+        script = f"mount -t tmpfs -o size=8m none {folder} && exec {lib.ASSAY} record -o {folder}/x.db -- sh -c '{command}'"
+        with open(said, "wb") as errors:
+            done = subprocess.run(["unshare", "-m", "sh", "-c", script], stdout=subprocess.DEVNULL, stderr=errors,
+                                  timeout=60)
+        words = contents(said).decode()
+        self.assertEqual(done.returncode, 1, words)
+        self.assertEqual(contents(witness), b"end\n", words)
+        self.assertRegex(words, "warning: .*space left on .*the command goes on without being recorded")
+
     def test_failure_keeps_the_existing_profile(self):
         path = lib.scratch("kept.db")
         with open(path, "wb") as file:
