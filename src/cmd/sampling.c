@@ -4,8 +4,9 @@
  *
  * The recording ends when the command ends, when the last of the attached processes ends, when its
  * time is over, or with a signal. A command that is recorded gets a first signal passed on and some
- * time to end by itself; a second signal ends the recording at once. A recording that fails while the
- * command runs ends too, but not the command: it keeps its terminal, and who waits for both, waits.
+ * time to end by itself; a second signal ends the recording at once. A recording that fails while
+ * the command runs ends too, but not the command: it keeps its terminal, and who waits for both,
+ * waits.
  */
 #include "cmd/sampling.h"
 

@@ -72,11 +72,11 @@ class Subject:
             address, caller, value = (int(number, 16) for number in numbers)
             self.counts[Site(item, address, caller)][value] = int(times)
 
-    def record(self, seconds, *options):
+    def record(self, seconds, *options, rate=4999):
         """The rows of the report on a recording of so many seconds of the program's CPU time, and thus as many
         samples however busy the machine is."""
         with lib.Program(counter(), "run", self.path) as program:
-            run = lib.record("-F", "4999", "-p", str(program.pid), *options, "--", sys.executable, "-c", CPU_WAIT,
+            run = lib.record("-F", str(rate), "-p", str(program.pid), *options, "--", sys.executable, "-c", CPU_WAIT,
                              str(program.pid), str(seconds))
         rows = lib.report(run.path, "values")["rows"]
         return [row for row in rows if row["module"] == f"values_{self.name}" and self.is_counted(row)]
