@@ -99,7 +99,9 @@ static int code_get(struct view_code *source, const struct annotation_request *r
 		return err_set(
 			-ENOENT,
 			"the code of %s is neither in the profile nor in a file that is here as it "
-			"ran; of JIT code only jitdump files have the bytes",
+			"ran; code that a program made can be had from a jitdump file, or while "
+			"the "
+			"program still runs when the recording ends (-p)",
 			request->name);
 	return err;
 }

@@ -135,6 +135,12 @@ int loadmap_each_changed(struct loadmap *map, loadmap_changed_fn fn, void *ctx);
 int loadmap_each_ended(struct loadmap *map, loadmap_changed_fn fn, void *ctx);
 
 struct loadmap_module *loadmap_module_get(struct loadmap *map, struct module_id id);
+/*
+ * The memory of the process whose generated code the module is, as far as it is there and its owner
+ * may see it. 0: the process has ended, or the module is none of that kind.
+ */
+size_t loadmap_memory_read(struct loadmap *map, struct module_id id, uint64_t address, void *ret,
+			   size_t size);
 /* "[kernel]", and modules such as "[ext4]"; made when new. */
 struct module_id loadmap_kernel_module(struct loadmap *map, const char *name);
 /*

@@ -16,6 +16,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -589,6 +590,24 @@ const struct unwind_table *loadmap_module_table(struct loadmap *map, struct load
 struct loadmap_module *loadmap_module_get(struct loadmap *map, struct module_id id)
 {
 	return id.v && id.v <= map->modules.count ? &map->modules.items[id.v - 1]->module : NULL;
+}
+
+size_t loadmap_memory_read(struct loadmap *map, struct module_id id, uint64_t address, void *ret,
+			   size_t size)
+{
+	const struct loadmap_module *module = loadmap_module_get(map, id);
+	struct iovec to = { ret, size }, from = { (void *)(uintptr_t)address, size };
+	ssize_t got = 0;
+
+	if (!module || module->kind != MODULE_JIT || !module->process.v)
+		return 0;
+	map_each(&map->pids, slot) {
+		const struct loadmap_image *image = (void *)(uintptr_t)slot->value;
+
+		if (image->process.id.v == module->process.v && image->process.to == UINT64_MAX)
+			got = process_vm_readv((pid_t)image->process.pid, &to, 1, &from, 1, 0);
+	}
+	return got > 0 ? (size_t)got : 0;
 }
 
 static struct module_id named_module(struct loadmap *map, enum module_kind kind, const char *name)

@@ -52,6 +52,8 @@ static size_t module_code(void *ctx, const struct store_module *module, uint64_t
 	array_each(&recorder->sources, source)
 		if (source->code && !got)
 			got = source->code(source->ctx, module, address, ret, size);
+	if (!got && module->kind == MODULE_JIT)
+		got = loadmap_memory_read(recorder->loadmap, module->id, address, ret, size);
 	return got;
 }
 

@@ -49,6 +49,7 @@ struct work {
 	struct strtab files; /* id - 1 */
 	struct strtab strings;
 	uint32_t symbol_count;
+	bool lack_said;
 };
 
 static void work_deinit(struct work *work)
@@ -263,6 +264,22 @@ static int kernel_module_enter(struct work *work, const struct store_unnamed *lo
 							    .address = location->address });
 }
 
+/*
+ * Of code that a jitdump file does not have. Programs write it through a buffer of megabytes: it may
+ * well be empty yet.
+ */
+static void lack_say(struct work *work)
+{
+	const char *suffix = work->jitmap ? strrchr(work->module.path, '.') : NULL;
+
+	if (!suffix || strcmp(suffix, ".dump") != 0 || work->lack_said)
+		return;
+	work->lack_said = true;
+	log_info("%s does not have all code that was sampled: a program may write the rest only "
+		 "when it ends; a perf map (node: --perf-basic-prof) has it at once",
+		 work->module.path);
+}
+
 /* Where there is no ELF file to ask. */
 static int location_resolve(struct work *work, const struct store_unnamed *location,
 			    struct symbol_answer *ret)
@@ -290,8 +307,10 @@ static int location_name(struct work *work, const struct store_unnamed *location
 		frame.name = mark_text(location->address);
 	if (!answer && location_resolve(work, location, &found) == 0)
 		answer = &found;
-	if (!answer || !answer->frame_count)
+	if (!answer || !answer->frame_count) {
 		answer = &unknown;
+		lack_say(work);
+	}
 	return answer_put(work, location, answer);
 }
 

@@ -7,6 +7,7 @@ import collections
 import os
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 import lib
@@ -116,6 +117,34 @@ class Jit(unittest.TestCase):
         listing = subprocess.run([lib.ASSAY, "annotate", jit["jit"], "-i", run.path], capture_output=True, text=True,
                                  timeout=60, check=True).stdout
         self.assertRegex(listing, r"0x[0-9a-f]+ +[a-z]{2,}")
+
+    def node(self, option):
+        """A node that burns until the test is over, attached to when it has made code."""
+        if not shutil.which("node"):
+            self.skipTest("no node")
+        source, folder = lib.scratch("living.js"), tempfile.mkdtemp(dir=lib.SCRATCH)
+        with open(source, "w", encoding="ascii") as file:
+            file.write("function burn(n) { let s = 0; for (let i = 0; i < n; i++) s = (s * 31 + i) % 65521; return s; }\n"
+                       "let t = 0; for (let i = 0; i < 2000; i++) t += burn(20000);\n"
+                       "console.log('ready'); for (;;) t += burn(20000);\n")
+        with lib.Program("node", option, source, ready="ready", cwd=folder) as program:
+            run = lib.record("-F", "1997", "-p", str(program.pid), "--duration", "2")
+        if os.path.exists(f"/tmp/perf-{program.pid}.map"):
+            os.unlink(f"/tmp/perf-{program.pid}.map")
+        return run
+
+    def test_code_of_a_living_process(self):
+        """A perf map has no code, but the process has."""
+        run = self.node("--perf-basic-prof")
+        name = next(row["symbol"] for row in lib.report(run.path, "functions")["rows"] if "burn " in row["symbol"])
+        listing = subprocess.run([lib.ASSAY, "annotate", name, "-i", run.path], capture_output=True, text=True,
+                                 timeout=60, check=True).stdout
+        self.assertRegex(listing, r"0x[0-9a-f]+ +[a-z]{2,}")
+        self.assertIn("imul", listing)  # s * 31, or its remainder
+
+    def test_jitdump_that_is_not_written_yet(self):
+        run = self.node("--perf-prof")
+        self.assertRegex(run.err, r"jit-\d+\.dump does not have all code .* a perf map \(node: --perf-basic-prof\)")
 
 
 if __name__ == "__main__":
