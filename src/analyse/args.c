@@ -17,6 +17,7 @@
 #include "analyse/names.h"
 #include "analyse/sites.h"
 #include "analyse/views.h"
+#include "base/log.h"
 #include "base/mem.h"
 
 /*
@@ -159,14 +160,28 @@ static void callee_add(struct arguments *arguments, const uint64_t *samples, siz
 		callee->absent = "too few runs passed its entry";
 }
 
-/* By symbol: whether something of it was interpreted. */
-static bool *passed_find(const struct profile *profile)
+/* By symbol: how many runs came by one of its instructions, where most did. */
+static uint32_t *passed_find(const struct profile *profile)
 {
-	bool *passed = mem_zalloc(profile->symbol_count + 1);
+	uint32_t *passed = mem_zalloc((profile->symbol_count + 1) * sizeof(*passed));
 
-	for (size_t i = 0; i < profile->value_count; i++)
-		passed[location_function(profile, profile->values[i].location)] = true;
+	for (size_t i = 0; i < profile->value_count; i++) {
+		const struct profile_value *value = &profile->values[i];
+		uint32_t *most = &passed[location_function(profile, value->location)];
+
+		if (value->runs > *most)
+			*most = (uint32_t)value->runs;
+	}
 	return passed;
+}
+
+/* Each has another cause: a loop that was entered before, or code where nothing was interpreted. */
+static const char *absence_text(struct table *table, uint32_t runs)
+{
+	if (!runs)
+		return "none: no run came here";
+	return table_own(table, mem_printf("none: of %u run%s in it, none passed its entry", runs,
+					   PLURAL(runs)));
 }
 
 /* Hot functions that no run has entered, for people. */
@@ -174,7 +189,7 @@ static void absent_collect(struct arguments *arguments, const uint64_t *samples)
 {
 	const struct sites *sites = &arguments->sites;
 	const struct profile *profile = sites->profile;
-	AUTO(free_ptr) bool *passed = passed_find(profile);
+	AUTO(free_ptr) uint32_t *passed = passed_find(profile);
 	AUTO(free_ptr) bool *entered = mem_zalloc(profile->symbol_count + 1);
 
 	array_each(&arguments->callees, callee)
@@ -190,8 +205,7 @@ static void absent_collect(struct arguments *arguments, const uint64_t *samples)
 		*array_push(&arguments->callees) = (struct callee){
 			.symbol = i,
 			.samples = samples[i],
-			.absent = passed[i] ? "none: no run passed its entry"
-					    : "none: no run came here",
+			.absent = absence_text(sites->table, passed[i]),
 		};
 	}
 }

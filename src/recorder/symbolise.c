@@ -265,8 +265,8 @@ static int kernel_module_enter(struct work *work, const struct store_unnamed *lo
 }
 
 /*
- * Of code that a jitdump file does not have. Programs write it through a buffer of megabytes: it may
- * well be empty yet.
+ * Of code that a jitdump file does not have. Programs write it through a buffer of megabytes: it
+ * may well be empty yet.
  */
 static void lack_say(struct work *work)
 {

@@ -8,6 +8,7 @@ wrong in one of the two executors, in the log or in the publishing of translatio
 """
 
 import os
+import re
 import subprocess
 import unittest
 
@@ -134,6 +135,19 @@ class Runs(unittest.TestCase):
         print(f"{Runs.steps} instructions were interpreted")
         self.assertGreater(Runs.steps, STEPS_MIN)
 
+
+
+class Absent(unittest.TestCase):
+    """A hot function without arguments says why it has none."""
+
+    def test_a_loop_that_was_entered_before(self):
+        program = lib.build("forever.c", "-DWORK=endless", name="endless")
+        with lib.Program(program, ready="ready") as endless:
+            run = lib.record("--values", "-F", "1999", "-p", str(endless.pid), "--duration", "2")
+        table = subprocess.run([lib.ASSAY, "report", "args", "-i", run.path], capture_output=True, text=True, check=True).stdout
+        found = re.search(r"endless \[endless\] +none: of (\d+) runs in it, none passed its entry", table)
+        self.assertTrue(found, table)
+        self.assertGreater(int(found.group(1)), 10)
 
 
 class Share(unittest.TestCase):
