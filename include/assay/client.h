@@ -17,10 +17,12 @@
  *
  *	if (assay_mark_read("mark:parse", &counts))
  *		... counts.visits, counts.instructions
+ *	if (assay_mark_read("data:window", &counts))
+ *		... counts.reads, counts.writes
  *
  * The text is that of the mark as it was given (-m 'mark:parse'), or of what a pattern found, the
  * routine's name. No system call is made. Where nobody counts such a mark it returns 0, and all
- * counts are 0. Marks on data cannot be read.
+ * counts are 0.
  *
  * Where nobody records, each of the two is a load, a branch and two instructions that do nothing.
  * Nothing has to be linked. For GCC and Clang on x86-64, in C and C++; elsewhere, and with
@@ -36,10 +38,19 @@
 #define ASSAY_CLIENT_H
 
 struct assay_mark_counts {
-	unsigned long long visits, instructions; /* of all threads of the process */
-	unsigned long long thread_visits, thread_instructions; /* of the thread that asks */
+	unsigned long long visits, instructions, reads, writes; /* of all threads of the process */
+	/* of the thread that asks */
+	unsigned long long thread_visits, thread_instructions, thread_reads, thread_writes;
 	unsigned long long counted; /* 1: the mark is counted; otherwise 0, as all are */
 };
+
+static inline void assay_mark_counts_clear_(struct assay_mark_counts *counts)
+{
+	counts->visits = counts->instructions = counts->reads = counts->writes = 0;
+	counts->thread_visits = counts->thread_instructions = 0;
+	counts->thread_reads = counts->thread_writes = 0;
+	counts->counted = 0;
+}
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(ASSAY_NO_CLIENT)
 
@@ -100,11 +111,9 @@ assay_mark_read(const char *mark, struct assay_mark_counts *ret)
 
 	for (; *mark; mark++)
 		hash = (hash ^ (unsigned char)*mark) * 0x100000001b3ull;
-	ret->visits = ret->instructions = 0;
-	ret->thread_visits = ret->thread_instructions = 0;
-	ret->counted = 0;
-	/* nopl 0x59534103(%rax) */
-	__asm__ volatile(".byte 0x0f, 0x1f, 0x80, 0x03, 0x41, 0x53, 0x59"
+	assay_mark_counts_clear_(ret);
+	/* nopl 0x59534104(%rax) */
+	__asm__ volatile(".byte 0x0f, 0x1f, 0x80, 0x04, 0x41, 0x53, 0x59"
 			 :
 			 : "D"(hash), "S"(ret)
 			 : "memory");
@@ -116,9 +125,7 @@ assay_mark_read(const char *mark, struct assay_mark_counts *ret)
 static inline int assay_mark_read(const char *mark, struct assay_mark_counts *ret)
 {
 	(void)mark;
-	ret->visits = ret->instructions = 0;
-	ret->thread_visits = ret->thread_instructions = 0;
-	ret->counted = 0;
+	assay_mark_counts_clear_(ret);
 	return 0;
 }
 

@@ -218,9 +218,7 @@ static int result_say(const struct count_options *given, struct marks *marks)
 		row_say(table, i);
 	if (table->row_count > SHOWN)
 		log_info("and %zu more", table->row_count - SHOWN);
-	return marks_tools(marks) & ENGINE_TOOL_BIT(ENGINE_TOOL_MARK_VISITS)
-		       ? tail_say(given->trace.output)
-		       : 0;
+	return marks_keep_visits(marks) ? tail_say(given->trace.output) : 0;
 }
 
 /* --- Rules ------------------------------------------------------------------------------------ */
@@ -342,6 +340,10 @@ static int kernel_choose(const struct count_options *given, const struct rules *
 static int count_run(struct count_options *given, struct marks *marks, const struct rules *rules,
 		     bool kernel, char **command)
 {
+	/* Those that no mark needs put no code anywhere, until one comes that does. */
+	const uint64_t tools =
+		ENGINE_TOOL_BIT(ENGINE_TOOL_MARKS) | ENGINE_TOOL_BIT(ENGINE_TOOL_MARK_TIMES) |
+		ENGINE_TOOL_BIT(ENGINE_TOOL_MARK_DATA) | ENGINE_TOOL_BIT(ENGINE_TOOL_MARK_VISITS);
 	double seconds = given->every > 0 ? given->every : 1;
 	AUTO(marks_live_destroy_auto)
 	struct marks_live *live = marks_live_create((uint64_t)(seconds * NS_PER_S) + 1);
@@ -366,7 +368,7 @@ static int count_run(struct count_options *given, struct marks *marks, const str
 
 	if (kernel)
 		return count_kernel(given, marks, live, session);
-	given->trace.tools = marks_tools(marks);
+	given->trace.tools = tools;
 	code = trace_run(&given->trace, &hooks, command);
 	if (marks_failed(marks))
 		log_warn("in %llu modules marks could not be looked up",

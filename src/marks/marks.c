@@ -420,12 +420,7 @@ uint32_t marks_timed_by(const struct marks *marks, uint32_t timer)
 static int timers_publish(struct marks *marks, struct marks_area *area)
 {
 	size_t size = MARK_TIMERS_MAX * sizeof(struct mark_timer);
-	bool wanted = false;
 
-	array_each(&marks->specs, spec)
-		wanted |= spec->timed;
-	if (!wanted)
-		return 0;
 	if (size > MARKS_BYTES - marks->used)
 		return err_set(-ENOSPC, "there is no room for timers");
 	area->timers = (uint32_t)(marks->used / MARKS_UNIT);
@@ -434,11 +429,24 @@ static int timers_publish(struct marks *marks, struct marks_area *area)
 	return 0;
 }
 
-uint64_t marks_tools(const struct marks *marks)
+bool marks_keep_visits(const struct marks *marks)
+{
+	array_each(&marks->specs, spec)
+		if (spec->tail)
+			return true;
+	return false;
+}
+
+/* Those that some mark needs now. */
+static uint64_t tools_needed(const struct marks *marks)
 {
 	uint64_t tools = ENGINE_TOOL_BIT(ENGINE_TOOL_MARKS);
 
-	array_each(&marks->specs, spec) {
+	for (size_t i = 0; i < marks->specs.count; i++) {
+		const struct mark_spec *spec = &marks->specs.items[i];
+
+		if (marks_spec_removed(marks, i))
+			continue;
 		if (spec->timed)
 			tools |= ENGINE_TOOL_BIT(ENGINE_TOOL_MARK_TIMES);
 		if (spec->kind == MARK_DATA)
@@ -449,17 +457,29 @@ uint64_t marks_tools(const struct marks *marks)
 	return tools;
 }
 
+/* Of a mark that comes and one that goes: the share is that of the one that is there. */
+static void tools_publish(struct marks *marks)
+{
+	struct marks_area *area = (void *)marks->area;
+
+	for (size_t i = 0; i < marks->specs.count; i++)
+		if (marks->specs.items[i].tail && !marks_spec_removed(marks, i))
+			area->slow_permille = marks->specs.items[i].tail;
+	__atomic_store_n(&area->tools, (uint32_t)tools_needed(marks), __ATOMIC_RELEASE);
+}
+
 /* --- Addresses of data ------------------------------------------------------------------------ */
 
-static int addresses_publish(struct marks *marks, struct marks_area *area)
+static int addresses_publish(struct marks *marks)
 {
+	struct marks_area *area = (void *)marks->area;
 	struct ranges_list list = {};
 	int place;
 
 	array_each(&marks->entries, entry) {
 		const struct mark_spec *spec = &marks->specs.items[entry->spec];
 
-		if (spec->kind != MARK_DATA || spec->data != MARK_DATA_ADDRESS)
+		if (spec->kind != MARK_DATA || spec->data != MARK_DATA_ADDRESS || entry->removed)
 			continue;
 		*array_push(&list.data) = (struct mark_data_range){ .start = spec->first,
 								    .end = spec->last,
@@ -469,8 +489,8 @@ static int addresses_publish(struct marks *marks, struct marks_area *area)
 	}
 	place = table_write(marks, "the addresses", &list);
 	array_deinit(&list.data);
-	if (place > 0)
-		area->data = (uint32_t)place;
+	if (place >= 0)
+		__atomic_store_n(&area->data, (uint32_t)place, __ATOMIC_RELEASE);
 	return place < 0 ? place : 0;
 }
 
@@ -505,11 +525,10 @@ int marks_publish(struct marks *marks, void *area)
 	head->asks = 1;
 	head->event_limit = EVENT_LIMIT;
 	head->regions = regions_of(marks);
-	array_each(&marks->specs, spec)
-		head->slow_permille = spec->tail ? spec->tail : head->slow_permille;
+	tools_publish(marks);
 	names_publish(marks, head);
 	err = timers_publish(marks, head);
-	err = err ? err : addresses_publish(marks, head);
+	err = err ? err : addresses_publish(marks);
 	for (size_t i = 0; i < marks->specs.count && !err; i++)
 		err = marks_spec_removed(marks, i) ? 0 : instructions_find(marks, i);
 	err = err ? err : instructions_publish(marks);
@@ -848,29 +867,43 @@ static void spec_removed_set(struct marks *marks, size_t spec, bool removed)
 	pthread_mutex_unlock(&marks->lock);
 }
 
+static bool is_address(const struct mark_spec *spec)
+{
+	return spec->kind == MARK_DATA && spec->data == MARK_DATA_ADDRESS;
+}
+
 static int spec_apply(struct marks *marks, size_t spec)
 {
 	int err = instructions_find(marks, spec);
 
 	if (!err && marks->specs.items[spec].kind == MARK_INSTRUCTIONS)
 		err = instructions_publish(marks);
+	if (!err && is_address(&marks->specs.items[spec]))
+		err = addresses_publish(marks);
 	for (size_t i = 0; i < marks->files.count && !err; i++) {
-		size_t before = marks->files.items[i].ranges.items.count;
+		struct ranges_list *list = &marks->files.items[i].ranges;
+		size_t before = list->items.count + list->data.count;
 
 		file_resolve(marks, i, spec, spec + 1);
-		if (marks->files.items[i].ranges.items.count != before)
+		if (list->items.count + list->data.count != before)
 			err = file_publish(marks, i);
 	}
 	return err;
 }
 
-/* Which mark a range is of; 0: one that is never removed, of data, an allocation or a region. */
+/*
+ * Which mark a range is of; 0: one that is never removed: functions that allocate, which several
+ * marks may need, and regions.
+ */
 static uint32_t range_mark(const struct marks *marks, const struct mark_range *range)
 {
 	switch (mark_word_use(range->mark)) {
 	case MARK_USE_COUNT:
 	case MARK_USE_EVENT:
 		return (range->mark & ~MARK_EVENT) >> 1;
+	case MARK_USE_SITE:
+	case MARK_USE_VISITS:
+		return mark_word_number(range->mark);
 	case MARK_USE_TIME:
 	case MARK_USE_TIME_END:
 		return marks_timed_by(marks, mark_word_number(range->mark));
@@ -882,7 +915,7 @@ static uint32_t range_mark(const struct marks *marks, const struct mark_range *r
 /* True: there were some. */
 static bool ranges_drop(const struct marks *marks, struct ranges_list *list, size_t spec)
 {
-	size_t kept = 0, count = list->items.count;
+	size_t kept = 0, kept_data = 0, count = list->items.count, data_count = list->data.count;
 
 	for (size_t i = 0; i < count; i++) {
 		uint32_t number = range_mark(marks, &list->items.items[i]);
@@ -890,8 +923,12 @@ static bool ranges_drop(const struct marks *marks, struct ranges_list *list, siz
 		if (!number || marks->entries.items[number - 1].spec != spec)
 			list->items.items[kept++] = list->items.items[i];
 	}
+	for (size_t i = 0; i < data_count; i++)
+		if (marks->entries.items[list->data.items[i].mark - 1].spec != spec)
+			list->data.items[kept_data++] = list->data.items[i];
 	list->items.count = kept;
-	return kept != count;
+	list->data.count = kept_data;
+	return kept != count || kept_data != data_count;
 }
 
 static int spec_withdraw(struct marks *marks, size_t spec)
@@ -900,13 +937,27 @@ static int spec_withdraw(struct marks *marks, size_t spec)
 
 	if (ranges_drop(marks, &marks->instructions, spec))
 		err = instructions_publish(marks);
+	if (is_address(&marks->specs.items[spec]))
+		err = err ? err : addresses_publish(marks);
 	for (size_t i = 0; i < marks->files.count; i++)
 		if (ranges_drop(marks, &marks->files.items[i].ranges, spec))
 			err = err ? err : file_publish(marks, i);
 	return err;
 }
 
-/* The engine has the tools that it had at its start. */
+/* What was kept of single visits is of one mark, also when it is gone. */
+static int tail_check(const struct marks *marks, const struct mark_spec *wanted)
+{
+	array_each(&marks->specs, spec)
+		if (wanted->tail && spec->tail && strcmp(spec->text, wanted->text) != 0)
+			return err_set(-EINVAL,
+				       "mark '%s': the slowest visits are kept of one routine, and "
+				       "here they are those of '%s'; count in a new recording",
+				       wanted->text, spec->text);
+	return 0;
+}
+
+/* Instructions that are timed end at the next one, whose code is not told to be another. */
 static int change_check(const struct marks *marks, const char *text)
 {
 	struct mark_spec spec;
@@ -914,20 +965,11 @@ static int change_check(const struct marks *marks, const char *text)
 
 	if (err)
 		return err;
-	if (spec.timed && marks->area && !marks->timers)
-		err = err_set(-EINVAL,
-			      "mark '%s': the engine times nothing yet, and begins to only at its "
-			      "start; give a mark with ,time behind it with -m there",
-			      text);
+	err = tail_check(marks, &spec);
 	if (spec.timed && spec.kind == MARK_INSTRUCTION)
 		err = err_set(-EINVAL,
 			      "mark '%s': an instruction by itself cannot begin or cease to be "
 			      "timed while programs run; give it with -m at the start",
-			      text);
-	if (spec.tail || spec.kind == MARK_DATA)
-		err = err_set(-EINVAL,
-			      "mark '%s': marks with ,tail and marks on data cannot be added or "
-			      "removed while programs run; give it with -m at the start",
 			      text);
 	if (spec.starts || spec.stops)
 		err = err_set(
@@ -962,6 +1004,7 @@ int marks_change_add(struct marks *marks, const char *text)
 		spec_removed_set(marks, spec, true);
 		spec_withdraw(marks, spec);
 	}
+	tools_publish(marks);
 	generation_grow(marks);
 	return err;
 }
@@ -978,6 +1021,7 @@ int marks_change_remove(struct marks *marks, const char *text)
 			       text);
 	spec_removed_set(marks, spec, true);
 	err = spec_withdraw(marks, spec);
+	tools_publish(marks);
 	generation_grow(marks);
 	return err;
 }

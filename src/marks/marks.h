@@ -67,8 +67,8 @@ int marks_publish(struct marks *marks, void *area);
  * it. Of type inject_module.
  */
 int marks_module(void *marks, pid_t pid, const struct stream_module *module);
-/* The engine's tools that they need: ENGINE_TOOL_BIT. */
-uint64_t marks_tools(const struct marks *marks);
+/* Whether single visits of some mark are kept, or were. */
+bool marks_keep_visits(const struct marks *marks);
 /* Marks that were to be timed and for which there was no timer. */
 uint64_t marks_untimed(const struct marks *marks);
 /* Which mark a timer is of; 0: there is no such timer. */

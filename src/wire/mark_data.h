@@ -30,7 +30,7 @@ enum {
 struct mark_data_cell {
 	wire_u64 pc; /* of the instruction; 0: of any */
 	wire_u32 mark; /* number; 0: the cell is free */
-	wire_u32 reserved;
+	wire_u32 next; /* the one that came into use before it, + 1; 0: there is none */
 	wire_u64 reads, writes;
 	wire_u64 both; /* read and written by one operand; in neither of the others */
 };
@@ -38,6 +38,8 @@ struct mark_data_cell {
 struct mark_data_memory {
 	wire_u32 ready; /* 1: there is something to read */
 	wire_u32 allocations; /* that have not returned; the engine's own */
+	wire_u32 newest; /* the cell that came into use last, + 1; 0: none is */
+	wire_u32 reserved;
 	wire_u64 unmarked; /* allocations for which there was no room */
 	/* A string instruction whose end shows what it has touched: as its registers were. */
 	wire_u64 rsi, rdi, rcx;

@@ -104,7 +104,12 @@ struct marks_area {
 	wire_u32 regions; /* enum mark_regions */
 	wire_u32 names; /* the place of struct mark_names */
 	wire_u32 slow_permille; /* of visits, the slowest, that are kept by themselves */
-	wire_u32 reserved[3];
+	/*
+	 * ENGINE_TOOL_BIT of the tools that some mark needs now, as of `generation`. The others are
+	 * there for marks that may come, and put no code anywhere.
+	 */
+	wire_u32 tools;
+	wire_u32 reserved[2];
 	wire_u32 tables[MARKS_FILES];
 };
 
@@ -160,12 +165,13 @@ static inline wire_u64 mark_name_hash(const char *text)
 
 /* What a program gets when it reads a mark; struct assay_mark_counts of client.h. */
 struct mark_reading {
-	wire_u64 visits, instructions; /* of all threads of the process */
-	wire_u64 thread_visits, thread_instructions; /* of the one that reads */
+	wire_u64 visits, instructions, reads, writes; /* of all threads of the process */
+	/* of the one that reads */
+	wire_u64 thread_visits, thread_instructions, thread_reads, thread_writes;
 	wire_u64 counted; /* 1: there is such a mark */
 };
 
-enum { MARK_CLIENT_READ = 0x59534103 }; /* the displacement in client.h */
+enum { MARK_CLIENT_READ = 0x59534104 }; /* the displacement in client.h */
 
 _Static_assert(sizeof(struct mark_name) == MARKS_UNIT, "wire");
 _Static_assert(sizeof(struct mark_names) == MARKS_UNIT, "wire");

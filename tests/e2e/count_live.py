@@ -150,8 +150,105 @@ class Live(unittest.TestCase):
             count.end()
         self.assertEqual({row["mark"]: row["visits"] for row in count.rows()}, {"work": 117, "idle": 2})
 
-    def rests(self, pid, mark):
-        first, second = (marks(pid)[mark]["visits"] for _ in range(2))
+    def test_change_data(self):
+        """Marks on data come and go; each access is counted while one is there, and none otherwise."""
+        with Program(self.program) as program, Counting(program.pid, "-m", "idle") as count:
+            program.do(10)
+            live(program.pid, "--add", "data:worked")
+            program.do(100)
+            self.assertEqual([marks(program.pid)["data:worked"][what] for what in ("reads", "writes")], [101, 100])
+            live(program.pid, "--add", "data:idled")
+            program.do(5)
+            live(program.pid, "--remove", "data:worked")
+            program.do(1000)
+            found = marks(program.pid)
+            self.assertEqual([found["data:worked"][what] for what in ("reads", "writes")], [107, 105])
+            self.assertEqual([found["data:idled"][what] for what in ("reads", "writes")], [4, 2])
+            live(program.pid, "--remove", "data:idled")
+            program.do(1)
+            live(program.pid, "--add", "data:worked")
+            program.do(20)
+            live(program.pid, "--remove", "idle")
+            live(program.pid, "--remove", "data:worked")
+            self.assertTrue(json.loads(live(program.pid, "--json"))["native"])
+            program.do(3)
+            live(program.pid, "--add", "data:worked")
+            program.do(2)
+            self.assertEqual([marks(program.pid)["data:worked"][what] for what in ("reads", "writes")], [131, 127])
+            self.assertEqual(program.do(0), [1141, 9])
+            count.end()
+        rows = {row["mark"]: row for row in count.rows()}
+        self.assertEqual({mark: (row["reads"], row["writes"]) for mark, row in rows.items() if mark != "idle"},
+                         {"data:worked": (132, 127), "data:idled": (4, 2)})
+        accesses = count.rows("accesses")
+        self.assertEqual(sum(row["writes"] for row in accesses if row["symbol"] == "work"), 127)
+
+    def test_change_address(self):
+        """The same of an address, which a thread writes to that makes no system call."""
+        with Program(self.program, "spin") as program, Counting(program.pid, "-m", "idle") as count:
+            with open(f"/proc/{program.pid}/maps", encoding="utf-8") as stream:
+                where = next(line for line in stream if self.program in line)
+            symbols = subprocess.run(["nm", self.program], capture_output=True, text=True, check=True).stdout
+            offset = next(int(line.split()[0], 16) for line in symbols.splitlines() if line.endswith(" spun"))
+            mark = f"data:{int(where.split('-')[0], 16) + offset:#x}+8"
+            for _ in range(2):
+                before = marks(program.pid).get(mark, {"writes": 0})["writes"]
+                live(program.pid, "--add", mark)
+                lib.wait_until(lambda: marks(program.pid)[mark]["writes"] > before)
+                live(program.pid, "--remove", mark)
+                lib.wait_until(lambda: self.rests(program.pid, mark, "writes"))
+            found = marks(program.pid)[mark]
+            self.assertLessEqual(abs(found["reads"] - found["writes"]), 2)
+            self.assertIn("begin or cease to be timed", live(program.pid, "--add", "work+4,time", code=1))
+            count.end()
+            spun = program.end()[2]
+        [row] = [row for row in count.rows() if row["mark"] == mark]
+        self.assertLessEqual(row["writes"], spun)
+        self.assertGreater(row["writes"], 0)
+
+    def test_change_heap(self):
+        """Memory that a line allocates is counted from when its mark is there until that goes."""
+        program = lib.build("marks_heap.c", "-g", "-O0")
+        with open(os.path.join(lib.ROOT, "tests", "programs", "marks_heap.c"), encoding="utf-8") as stream:
+            line = next(number for number, text in enumerate(stream, 1) if "malloc(" in text)
+        mark = f"data:heap:malloc@marks_heap.c:{line}"
+        with Program(program) as running, Counting(running.pid, "-m", "main") as count:
+            running.do(7)
+            live(running.pid, "--add", mark)
+            running.do(100)
+            self.assertEqual([marks(running.pid)[mark][what] for what in ("reads", "writes")], [100, 200])
+            live(running.pid, "--remove", mark)
+            running.do(50)
+            live(running.pid, "--add", mark)
+            running.do(10)
+            self.assertEqual([marks(running.pid)[mark][what] for what in ("reads", "writes")], [110, 220])
+            count.end()
+
+    def test_change_time(self):
+        """Where nothing was timed from the start, and the slowest visits of a routine, twice."""
+        with Program(self.program) as program, Counting(program.pid, "-m", "idle") as count:
+            program.do(10)
+            live(program.pid, "--add", "work,time")
+            program.do(100)
+            live(program.pid, "--remove", "work,time")
+            program.do(10)
+            self.assertEqual([marks(program.pid)["work,time"][what] for what in ("visits", "timed")], [100, 100])
+            for _ in range(2):
+                live(program.pid, "--add", "work,tail=5%")
+                program.do(300)
+                live(program.pid, "--remove", "work,tail=5%")
+                program.do(10)
+            self.assertEqual([marks(program.pid)["work,tail=5%"][what] for what in ("visits", "timed")], [600, 600])
+            self.assertIn("are kept of one routine", live(program.pid, "--add", "idle,tail", code=1))
+            self.assertEqual(program.do(0), [740, 8])
+            count.end()
+        rows = {row["mark"]: row for row in count.rows()}
+        self.assertEqual((rows["work,tail=5%"]["timed"], rows["work,time"]["timed"]), (600, 100))
+        [[kept]] = lib.Profile(count.path).rows("select count(*) from mark_visit")
+        self.assertGreater(kept, 128)
+
+    def rests(self, pid, mark, what="visits"):
+        first, second = (marks(pid)[mark][what] for _ in range(2))
         return first == second
 
     def test_spinning(self):

@@ -103,10 +103,28 @@ class Reading(unittest.TestCase):
         own, rows = count(["work"], self.program, "ended")
         self.assertEqual(own["work"], f"1 {rows['work']['visits']} {rows['work']['instructions']} 0")
 
+    def test_data(self):
+        """Of data reads and writes, up to the moment; a child begins anew, and its parent goes on."""
+        own, rows = count(["data:object"], self.program, "read_data")
+        self.assertEqual(own["wrong"], "0")
+        self.assertEqual(own["object"], "1 9000 9000 9000 9000")
+        self.assertEqual((own["child"], own["parent"]), ("1 2 2 2 2", own["object"]))
+        self.assertEqual((rows["data:object"]["reads"], rows["data:object"]["writes"]), (9002, 9002))
+
+    def test_data_of_threads(self):
+        """What threads did that have ended, and what one has done that has not; each once."""
+        own, rows = count(["data:object"], self.program, "ended_data")
+        done = 2 * (9 * 200 + 1)
+        self.assertEqual(own["object"], f"1 {done} {done} 2 2")
+        self.assertEqual(own["later"], own["object"])
+        self.assertEqual((rows["data:object"]["reads"], rows["data:object"]["writes"]), (done, done))
+
     def test_nobody_counts(self):
         """Natively, and where something else is counted."""
         native = subprocess.run([self.program, "read"], capture_output=True, text=True, check=True).stdout
         self.assertIn("work 0 0 0 0", native)
+        native = subprocess.run([self.program, "read_data"], capture_output=True, text=True, check=True).stdout
+        self.assertIn("object 0 0 0 0 0\n", native)
         own, _ = count(["main"], self.program, "read")
         self.assertEqual(own["work"], "0 0 0 0")
 

@@ -9,6 +9,8 @@
  *	data		reads and writes of an object
  *	read		marks that the program reads itself, while it counts along
  *	ended		the same, of threads that are no more
+ *	read_data	a mark on data that the program reads itself; in a child, too
+ *	ended_data	the same, with threads that are no more and one that waits
  */
 #include <assay/client.h>
 #include <pthread.h>
@@ -181,6 +183,72 @@ static void ended_do(void)
 	reading_print("work", "work");
 }
 
+static void data_print(const char *name, const char *mark)
+{
+	struct assay_mark_counts counts;
+
+	printf("%s %d", name, assay_mark_read(mark, &counts));
+	printf(" %llu %llu %llu %llu\n", counts.reads, counts.writes, counts.thread_reads,
+	       counts.thread_writes);
+}
+
+/* touch() reads and writes it twice. */
+static void read_data_do(void)
+{
+	struct assay_mark_counts before, after;
+	long wrong = 0;
+	int status;
+
+	for (int i = 0; i < 1000; i++) {
+		assay_mark_read("data:object", &before);
+		for (int j = 0; j < i % 10; j++)
+			touch();
+		assay_mark_read("data:object", &after);
+		wrong += after.reads - before.reads != 2ull * (unsigned)(i % 10);
+		wrong += after.writes - before.writes != 2ull * (unsigned)(i % 10);
+		wrong += after.thread_reads != after.reads || after.visits;
+	}
+	printf("wrong %ld\n", wrong);
+	data_print("object", "data:object");
+	if (!fork()) {
+		touch();
+		data_print("child", "data:object");
+		_exit(0);
+	}
+	wait(&status);
+	data_print("parent", "data:object");
+}
+
+static void *thread_touch(void *barrier)
+{
+	for (int i = 0; i < ROUNDS; i++)
+		touch();
+	if (barrier) {
+		pthread_barrier_wait(barrier);
+		pthread_barrier_wait(barrier);
+	}
+	return NULL;
+}
+
+static void ended_data_do(void)
+{
+	pthread_barrier_t barrier;
+	pthread_t thread;
+
+	for (int i = 0; i < THREADS; i++) {
+		pthread_create(&thread, NULL, thread_touch, NULL);
+		pthread_join(thread, NULL);
+	}
+	pthread_barrier_init(&barrier, NULL, 2);
+	pthread_create(&thread, NULL, thread_touch, &barrier);
+	pthread_barrier_wait(&barrier);
+	touch();
+	data_print("object", "data:object");
+	pthread_barrier_wait(&barrier);
+	pthread_join(thread, NULL);
+	data_print("later", "data:object");
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -198,5 +266,9 @@ int main(int argc, char **argv)
 		read_do();
 	else if (!strcmp(what, "ended"))
 		ended_do();
+	else if (!strcmp(what, "read_data"))
+		read_data_do();
+	else if (!strcmp(what, "ended_data"))
+		ended_data_do();
 	return 0;
 }

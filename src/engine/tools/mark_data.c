@@ -56,6 +56,7 @@ struct range {
 	bool pinned; /* an address that was given stays marked, whatever is there */
 	bool aside; /* some thread has it in an aside */
 	bool event; /* each access raises an event; no aside has it */
+	uint32_t wanted; /* `change` when the host last said that it is marked */
 };
 
 /* An entry of the shadow page table, and a list's member. */
@@ -98,7 +99,12 @@ static struct applied {
 	uint64_t bias;
 } applied[APPLIED_MAX]; /* modules whose data is marked */
 static uint32_t applied_count;
-static bool absolute_done;
+/*
+ * Only while some mark needs it: otherwise no code has anything put in, threads have no filter, and
+ * nothing is read.
+ */
+static bool is_awake;
+static uint32_t change; /* marks_generation() that was taken up last */
 /*
  * Grows when a range is added. Asides may hold gaps between ranges, too: gaps. Not where memory is
  * marked when it is allocated, since that happens too often.
@@ -133,27 +139,19 @@ static void tables_make(void)
 	site_count = 1;
 }
 
-static struct mark_data_memory *memory_of(struct thread *thread)
-{
-	return (struct mark_data_memory *)(stream_counts(thread) +
-					   engine_tools_counters_at(engine_boot.tools,
-								    ENGINE_TOOL_MARK_DATA,
-								    STREAM_SEGMENTS_MAX));
-}
-
 static uint8_t *filter_of(struct thread *thread)
 {
-	return (uint8_t *)memory_of(thread) + MARK_DATA_FILTER;
+	return (uint8_t *)mark_data_memory(thread) + MARK_DATA_FILTER;
 }
 
 static struct mark_data_aside *asides_of(struct thread *thread)
 {
-	return (struct mark_data_aside *)((uint8_t *)memory_of(thread) + MARK_DATA_ASIDES);
+	return (struct mark_data_aside *)((uint8_t *)mark_data_memory(thread) + MARK_DATA_ASIDES);
 }
 
 static struct mark_data_cell *cells_of(struct thread *thread)
 {
-	return (struct mark_data_cell *)((uint8_t *)memory_of(thread) + MARK_DATA_CELLS);
+	return (struct mark_data_cell *)((uint8_t *)mark_data_memory(thread) + MARK_DATA_CELLS);
 }
 
 /* --- Ranges ------------------------------------------------------------------------------ */
@@ -252,7 +250,7 @@ static void gaps_forget(void)
 	for (struct thread *thread = thread_next(NULL); thread; thread = thread_next(thread))
 		for (uint32_t site = 0; site < site_count; site++)
 			if (asides_of(thread)[site].cell ==
-			    (uint64_t)&memory_of(thread)->unmarked_cell)
+			    (uint64_t)&mark_data_memory(thread)->unmarked_cell)
 				*(volatile uint64_t *)&asides_of(thread)[site].limit = 0;
 }
 
@@ -309,12 +307,13 @@ static void range_filter(uint64_t start, uint64_t end, bool opens)
 		filter_change(page, opens);
 }
 
-static bool range_is_known(uint64_t start, uint64_t end, uint32_t mark)
+/* Returns the range, or RANGES_MAX: there is none. */
+static uint32_t range_find(uint64_t start, uint64_t end, uint32_t mark)
 {
 	for (uint32_t i = 0; i < range_count; i++)
 		if (ranges[i].start == start && ranges[i].end == end && ranges[i].mark == mark)
-			return true;
-	return false;
+			return i;
+	return RANGES_MAX;
 }
 
 /* Returns the range, or RANGES_MAX: there is no room. */
@@ -362,6 +361,18 @@ static void range_remove(uint32_t index)
 
 /* --- Counting ---------------------------------------------------------------------------- */
 
+/* Others may follow the chain of those in use at the same time. */
+static void cell_use(struct thread *thread, struct mark_data_cell *cell, uint64_t pc, uint32_t mark)
+{
+	struct mark_data_memory *memory = mark_data_memory(thread);
+
+	cell->pc = pc;
+	cell->mark = mark;
+	cell->next = memory->newest;
+	__atomic_store_n(&memory->newest, (uint32_t)(cell - cells_of(thread)) + 1,
+			 __ATOMIC_RELEASE);
+}
+
 static struct mark_data_cell *cell_of(struct thread *thread, uint64_t pc, uint32_t mark)
 {
 	struct mark_data_cell *cells = cells_of(thread);
@@ -377,8 +388,7 @@ static struct mark_data_cell *cell_of(struct thread *thread, uint64_t pc, uint32
 		/* A few stay for what is of no instruction. */
 		if (pc && i > MARK_DATA_CELL_COUNT / 2)
 			return cell_of(thread, 0, mark);
-		cell->pc = pc;
-		cell->mark = mark;
+		cell_use(thread, cell, pc, mark);
 		return cell;
 	}
 	return cell_of(thread, 0, mark);
@@ -537,7 +547,7 @@ static void gap_fill(struct thread *thread, const struct touched *touched)
 	__atomic_store_n(&gaps, true, __ATOMIC_SEQ_CST);
 	aside->limit = 0;
 	aside->start = gap.start;
-	aside->cell = (uint64_t)&memory_of(thread)->unmarked_cell;
+	aside->cell = (uint64_t)&mark_data_memory(thread)->unmarked_cell;
 	*(volatile uint64_t *)&aside->limit = gap.end - gap.start - touched->element + 1;
 	if (__atomic_load_n(&generation, __ATOMIC_SEQ_CST) != before)
 		*(volatile uint64_t *)&aside->limit = 0;
@@ -578,7 +588,7 @@ static void touch(struct thread *thread, uint32_t number, uint64_t address, uint
 /* How far an instruction that compares has got since its registers were kept. */
 static void compared_touch(struct thread *thread, uint32_t number, uint64_t rcx)
 {
-	struct mark_data_memory *memory = memory_of(thread);
+	struct mark_data_memory *memory = mark_data_memory(thread);
 	uint64_t count = memory->rcx - rcx;
 	bool by_rsi = sites[number & (MARK_DATA_SITES - 1)].by_rsi;
 
@@ -587,7 +597,7 @@ static void compared_touch(struct thread *thread, uint32_t number, uint64_t rcx)
 
 static void compares_keep(struct thread *thread)
 {
-	struct mark_data_memory *memory = memory_of(thread);
+	struct mark_data_memory *memory = mark_data_memory(thread);
 
 	memory->rsi = thread->regs[RSI];
 	memory->rdi = thread->regs[RDI];
@@ -598,7 +608,7 @@ static void compares_keep(struct thread *thread)
 
 static struct allocation *allocations_of(struct thread *thread)
 {
-	return (struct allocation *)(memory_of(thread) + 1);
+	return (struct allocation *)(mark_data_memory(thread) + 1);
 }
 
 _Static_assert(sizeof(struct mark_data_memory) + CALLS_MAX * sizeof(struct allocation) <=
@@ -608,7 +618,7 @@ _Static_assert(sizeof(struct mark_data_memory) + CALLS_MAX * sizeof(struct alloc
 /* The innermost one whose caller has not been left; those that have are dropped. */
 static struct allocation *allocation_top(struct thread *thread, uint64_t sp)
 {
-	struct mark_data_memory *memory = memory_of(thread);
+	struct mark_data_memory *memory = mark_data_memory(thread);
 
 	while (memory->allocations && allocations_of(thread)[memory->allocations - 1].sp < sp)
 		memory->allocations--;
@@ -617,7 +627,7 @@ static struct allocation *allocation_top(struct thread *thread, uint64_t sp)
 
 static void allocation_expect(struct thread *thread, uint32_t mark)
 {
-	struct mark_data_memory *memory = memory_of(thread);
+	struct mark_data_memory *memory = mark_data_memory(thread);
 	const struct allocation *top = allocation_top(thread, thread->regs[RSP]);
 
 	if (top && top->sp == thread->regs[RSP])
@@ -645,12 +655,12 @@ static void allocation_end(struct thread *thread, uint64_t start)
 
 	if (!top || top->sp != thread->regs[RSP])
 		return;
-	memory_of(thread)->allocations--;
+	mark_data_memory(thread)->allocations--;
 	if (!start || !top->size || start + top->size < start)
 		return;
 	engine_lock();
 	if (range_add(start, start + top->size, top->mark, true, false) == RANGES_MAX)
-		memory_of(thread)->unmarked++;
+		mark_data_memory(thread)->unmarked++;
 	engine_unlock();
 }
 
@@ -777,9 +787,8 @@ static void access(struct insert *insert, const struct point *point)
 {
 	uint32_t number;
 
-	if (is_hint(point->insn) || !point->access.size)
+	if (!is_awake || is_hint(point->insn) || !point->access.size)
 		return;
-	tables_make();
 	number = number_of(point);
 	mark_only_counting(insert);
 	if (!point->access.repeated) {
@@ -797,7 +806,7 @@ static void after(struct insert *insert, const struct point *point)
 	struct point operand = *point;
 	unsigned number = 0;
 
-	if (!compares(point->insn))
+	if (!is_awake || !compares(point->insn))
 		return;
 	for (unsigned i = 0; i < point->insn->operand_count; i++) {
 		if (!insert_is_access(point->insn, &point->operands[i]))
@@ -829,11 +838,11 @@ static void back_note(uint64_t pc)
 static void before(struct insert *insert, const struct point *point)
 {
 	enum { RANGES = 16 };
-	const struct mark_module *module = mark_module_of(point->pc);
+	const struct mark_module *module = is_awake ? mark_module_of(point->pc) : NULL;
 	const struct mark_range *found[RANGES];
 	unsigned count = module ? mark_ranges_at(module, point->pc, found, RANGES) : 0;
 
-	for (uint32_t i = 0; i < back_count; i++)
+	for (uint32_t i = 0; i < back_count && is_awake; i++)
 		if (backs[i] == point->pc) {
 			inline_general(insert, INLINE_A, RAX);
 			inline_call(insert, ENGINE_TOOL_MARK_DATA, SITE_BACK, 1);
@@ -877,10 +886,15 @@ static void data_apply(const struct mark_table *table, uint64_t bias, bool pinne
 		uint64_t start = data[i].start + bias, end = data[i].end + bias;
 		uint32_t index = RANGES_MAX;
 
-		if (start < end && !range_is_known(start, end, data[i].mark))
+		if (start >= end)
+			continue;
+		index = range_find(start, end, data[i].mark);
+		if (index == RANGES_MAX)
 			index = range_add(start, end, data[i].mark, false, data[i].event == 1);
-		if (index != RANGES_MAX)
-			ranges[index].pinned = pinned;
+		if (index == RANGES_MAX)
+			continue;
+		ranges[index].pinned = pinned;
+		ranges[index].wanted = change;
 	}
 }
 
@@ -889,7 +903,7 @@ static void module_apply(const struct mark_module *module)
 	const struct mark_table *table = module ? marks_table(module->table) : NULL;
 	uint64_t bias;
 
-	if (!table || !table->data_count ||
+	if (!is_awake || !table || !table->data_count ||
 	    table->code_offset - module->offset >= module->end - module->start)
 		return;
 	bias = module->start - module->offset + table->code_offset - table->code_address;
@@ -910,7 +924,8 @@ static void module(const struct region *region, const char *path)
 
 static void block(struct insert *insert, const struct point *point)
 {
-	module_apply(mark_module_of(point->pc));
+	if (is_awake)
+		module_apply(mark_module_of(point->pc));
 }
 
 /* Memory that is no more, or is something else now: of allocations, and of modules. */
@@ -925,18 +940,108 @@ static void unmapped(uint64_t start, uint64_t end)
 	}
 }
 
-static void thread_start(struct thread *thread)
+/* --- Marks that come and go -------------------------------------------------------------- */
+
+/* Whether calls from somewhere are to be marked with it. */
+static bool is_site(uint32_t mark)
+{
+	const struct mark_module *module;
+
+	for (uint32_t i = 0; (module = mark_module_number(i)); i++) {
+		const struct mark_table *table = marks_table(module->table);
+
+		for (uint32_t at = 0; table && at < table->count; at++)
+			if (mark_word_use(table->ranges[at].mark) == MARK_USE_SITE &&
+			    mark_word_number(table->ranges[at].mark) == mark)
+				return true;
+	}
+	return false;
+}
+
+/* What was allocated at the same mark follows each other, mostly. */
+static void unwanted_remove(void)
+{
+	uint32_t asked = 0;
+	bool stays = false;
+
+	for (uint32_t i = 0; i < range_count; i++) {
+		if (!ranges[i].end)
+			continue;
+		if (ranges[i].heap && ranges[i].mark != asked) {
+			asked = ranges[i].mark;
+			stays = is_site(asked);
+		}
+		if (ranges[i].heap ? !stays : ranges[i].wanted != change)
+			range_remove(i);
+	}
+}
+
+/* All that is marked in modules that are there, and at addresses; and nothing else. */
+static void marks_apply(void)
 {
 	const struct mark_table *absolute = marks_table(marks_area()->data);
-	struct mark_data_memory *memory = memory_of(thread);
+	const struct mark_module *module;
 
-	tables_make();
-	if (absolute && !absolute_done)
+	applied_count = 0;
+	for (uint32_t i = 0; (module = mark_module_number(i)); i++)
+		module_apply(module);
+	if (absolute)
 		data_apply(absolute, 0, true);
-	absolute_done = true;
+	unwanted_remove();
+}
+
+static void thread_prepare(struct thread *thread)
+{
 	for (size_t i = 0; i < MARK_DATA_PAGES; i++)
 		filter_of(thread)[i] = filter[i];
-	__atomic_store_n(&memory->ready, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&mark_data_memory(thread)->ready, 1, __ATOMIC_RELEASE);
+}
+
+/* Every access is tested from now on, by code that is translated anew. */
+static void wake(void)
+{
+	tables_make();
+	is_awake = true;
+	for (struct thread *thread = thread_next(NULL); thread; thread = thread_next(thread))
+		if (mark_is_counting(thread))
+			thread_prepare(thread);
+	cache_forget(0, UINT64_MAX);
+}
+
+/* Code that was translated before, and is left at its next exit, finds nothing that is marked. */
+static void sleep(void)
+{
+	is_awake = false;
+	cache_forget(0, UINT64_MAX);
+}
+
+static void renew(void)
+{
+	bool needed = mark_tool_is_needed(ENGINE_TOOL_MARK_DATA);
+
+	if (marks_generation() == change)
+		return;
+	change = marks_generation();
+	if (needed && !is_awake)
+		wake();
+	if (is_awake)
+		marks_apply();
+	if (!needed && is_awake)
+		sleep();
+}
+
+/* --- Threads ----------------------------------------------------------------------------- */
+
+static void thread_start(struct thread *thread)
+{
+	if (is_awake)
+		thread_prepare(thread);
+}
+
+static void forked(struct thread *thread)
+{
+	mark_data_forget();
+	thread_start(thread);
 }
 
 const struct tool tool_mark_data = {
@@ -949,5 +1054,7 @@ const struct tool tool_mark_data = {
 	.module = module,
 	.unmapped = unmapped,
 	.thread_start = thread_start,
-	.forked = thread_start,
+	.thread_end = mark_data_thread_end,
+	.forked = forked,
+	.renew = renew,
 };

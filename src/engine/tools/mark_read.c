@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Marks that the program itself reads (include/assay/client.h), without a system call.
+ * Marks that the program itself reads (include/assay/client.h), without a system call. What marks
+ * on data have counted is in mark_data.c.
  *
  * What is counted are executions of segments. The runs of marked instructions in each block are
  * kept here as they are told to the host, and a reading is the sum that the host makes: the block
@@ -16,7 +17,6 @@
 enum {
 	KEPT = 1 << 20, /* runs */
 	PARTIALS_KEPT = 1 << 16,
-	ENDED = 2, /* of a thread's counting: its counts are in `ended` */
 };
 
 static struct kept {
@@ -86,7 +86,7 @@ void mark_read_thread_end(struct thread *thread, uint32_t limit, bool (*is)(uint
 	for (uint32_t i = 1; i < limit && ended; i++)
 		if (is(i))
 			ended[i] += counts[i];
-	thread->counting |= ENDED;
+	thread->counting |= MARK_COUNTING_ENDED;
 }
 
 /* The child is a process of its own, which has counted nothing. */
@@ -133,13 +133,19 @@ static void mark_sum(struct thread *reader, uint32_t mark, struct mark_reading *
 	if (ended)
 		counts_sum(ended, mark, all);
 	for (struct thread *thread = thread_next(NULL); thread; thread = thread_next(thread))
-		if (thread != reader && !(thread->counting & ENDED))
+		if (thread != reader && mark_is_counting(thread))
 			counts_sum(counts_of(thread), mark, all);
 	counts_sum(counts_of(reader), mark, own);
 	ret->visits += all[0] + own[0];
 	ret->instructions += all[1] + own[1];
 	ret->thread_visits += own[0];
 	ret->thread_instructions += own[1];
+}
+
+static bool mark_take(struct thread *reader, uint32_t mark, struct mark_reading *ret)
+{
+	mark_sum(reader, mark, ret);
+	return mark_data_read(reader, mark, ret);
 }
 
 /* The program has written to *ret itself, just before. */
@@ -158,7 +164,10 @@ void mark_read(struct thread *thread, uint64_t hash, struct mark_reading *ret)
 			of = name->mark;
 		if (name->hash != hash && (!of || name->of != of))
 			continue;
-		mark_sum(thread, name->mark, ret);
+		if (!mark_take(thread, name->mark, ret)) {
+			*ret = (struct mark_reading){};
+			return;
+		}
 		ret->counted = 1;
 	}
 }

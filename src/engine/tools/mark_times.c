@@ -36,6 +36,8 @@ static struct end {
 	uint32_t timer;
 } ends[ENDS];
 
+static bool is_awake; /* something is timed, as of the last change of marks */
+
 static uint32_t place(void)
 {
 	return (uint32_t)engine_tools_counters_at(engine_boot.tools, ENGINE_TOOL_MARK_TIMES,
@@ -342,7 +344,7 @@ static void jump_put(struct insert *insert, const struct point *point,
 
 static void before(struct insert *insert, const struct point *point)
 {
-	const struct mark_module *module = mark_module_of(point->pc);
+	const struct mark_module *module = is_awake ? mark_module_of(point->pc) : NULL;
 	const struct mark_range *ranges[RANGES_MAX];
 	unsigned count;
 
@@ -376,7 +378,7 @@ static void before(struct insert *insert, const struct point *point)
 /* Tail calls by pointer; switches stay in the range, and do not call. */
 static void branch(struct insert *insert, const struct point *point)
 {
-	const struct mark_module *module = mark_module_of(point->pc);
+	const struct mark_module *module = is_awake ? mark_module_of(point->pc) : NULL;
 	const struct mark_range *ranges[RANGES_MAX];
 	unsigned count = module ? mark_ranges_at(module, point->pc, ranges, RANGES_MAX) : 0;
 
@@ -446,6 +448,12 @@ static void paused(struct thread *thread, uint64_t ticks)
 		frame->start += ticks;
 }
 
+/* Code whose ranges have changed is translated anew whatever it is that they are for. */
+static void renew(void)
+{
+	is_awake = mark_tool_is_needed(ENGINE_TOOL_MARK_TIMES);
+}
+
 const struct tool tool_mark_times = {
 	.before = before,
 	.branch = branch,
@@ -453,5 +461,6 @@ const struct tool tool_mark_times = {
 	.taken_back = taken_back,
 	.thread_start = thread_start,
 	.forked = thread_start,
+	.renew = renew,
 	.paused = paused,
 };

@@ -67,6 +67,10 @@ struct private
 
 _Static_assert(sizeof(struct private) <= MARK_VISITS_PRIVATE_BYTES, "it has its place");
 
+/* Single visits are kept: otherwise no code has anything put in. */
+static bool is_awake;
+static uint32_t change; /* marks_generation() that was taken up last */
+
 static uint64_t blocks[MARK_VISITS_BLOCKS_MAX]; /* where they begin */
 static uint32_t block_count;
 
@@ -406,7 +410,7 @@ static void only_inside(struct insert *insert)
 
 static void call(struct insert *insert, const struct point *point)
 {
-	if (point->target && code_is_stub(point->target))
+	if (!is_awake || (point->target && code_is_stub(point->target)))
 		return;
 	if (!insert_has_room(insert, OPS))
 		return;
@@ -417,7 +421,7 @@ static void call(struct insert *insert, const struct point *point)
 
 static void back(struct insert *insert, const struct point *point)
 {
-	if (!insert_has_room(insert, OPS))
+	if (!is_awake || !insert_has_room(insert, OPS))
 		return;
 	only_inside(insert);
 	inline_call(insert, ENGINE_TOOL_MARK_VISITS, CALLED_RETURN, 0);
@@ -426,7 +430,7 @@ static void back(struct insert *insert, const struct point *point)
 /* Of a stub of the procedure linkage table: the call of a stub is that of where it leads to. */
 static void branch(struct insert *insert, const struct point *point)
 {
-	if (point->operands[0].type != ZYDIS_OPERAND_TYPE_MEMORY ||
+	if (!is_awake || point->operands[0].type != ZYDIS_OPERAND_TYPE_MEMORY ||
 	    point->operands[0].mem.base != ZYDIS_REGISTER_RIP || !insert_has_room(insert, OPS))
 		return;
 	only_inside(insert);
@@ -436,7 +440,7 @@ static void branch(struct insert *insert, const struct point *point)
 
 static const struct mark_range *range_at(uint64_t pc, bool begins)
 {
-	const struct mark_module *module = mark_module_of(pc);
+	const struct mark_module *module = is_awake ? mark_module_of(pc) : NULL;
 	const struct mark_range *ranges[RANGES_MAX];
 	unsigned count = module ? mark_ranges_at(module, pc, ranges, RANGES_MAX) : 0;
 
@@ -496,6 +500,25 @@ static void thread_start(struct thread *thread)
 	__atomic_store_n(&memory->ready, 1, __ATOMIC_RELEASE);
 }
 
+/*
+ * Calls and returns are everywhere, so all code is translated anew when the mark comes or goes. A
+ * visit that had not ended when it went is nobody's.
+ */
+static void renew(void)
+{
+	bool needed = mark_tool_is_needed(ENGINE_TOOL_MARK_VISITS);
+
+	if (marks_generation() == change)
+		return;
+	change = marks_generation();
+	if (needed == is_awake)
+		return;
+	is_awake = needed;
+	for (struct thread *thread = thread_next(NULL); thread; thread = thread_next(thread))
+		memory_of(thread)->inside = 0;
+	cache_forget(0, UINT64_MAX);
+}
+
 /* What the engine takes to translate code is nobody's time. */
 static void paused(struct thread *thread, uint64_t ticks)
 {
@@ -520,5 +543,6 @@ const struct tool tool_mark_visits = {
 	.syscall_done = call_done,
 	.thread_start = thread_start,
 	.forked = thread_start,
+	.renew = renew,
 	.paused = paused,
 };

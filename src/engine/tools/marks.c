@@ -57,6 +57,16 @@ const struct mark_data_range *mark_table_data(const struct mark_table *table)
 	return (const struct mark_data_range *)(table->ranges + table->count);
 }
 
+uint32_t marks_generation(void)
+{
+	return __atomic_load_n(&marks_area()->generation, __ATOMIC_ACQUIRE);
+}
+
+bool mark_tool_is_needed(enum engine_tool tool)
+{
+	return __atomic_load_n(&marks_area()->tools, __ATOMIC_ACQUIRE) & ENGINE_TOOL_BIT(tool);
+}
+
 /* --- Which segments ---------------------------------------------------------------------- */
 
 static bool is_marked(uint32_t segment)
@@ -324,6 +334,11 @@ bool mark_is_within(const struct mark_module *module, uint64_t pc, uint32_t word
 	return false;
 }
 
+const struct mark_module *mark_module_number(uint32_t number)
+{
+	return number < module_count ? &modules[number] : NULL;
+}
+
 static enum mark_prefix prefix_of(const ZydisDecodedInstruction *insn)
 {
 	if (insn->attributes & ZYDIS_ATTRIB_HAS_LOCK)
@@ -351,7 +366,7 @@ static bool is_read(const ZydisDecodedInstruction *insn)
 
 static bool reads_at(uint64_t pc)
 {
-	static const uint8_t nop[] = { 0x0f, 0x1f, 0x80, 0x03, 0x41, 0x53, 0x59 };
+	static const uint8_t nop[] = { 0x0f, 0x1f, 0x80, 0x04, 0x41, 0x53, 0x59 };
 	uint8_t code[sizeof(nop)];
 	size_t at = 0;
 
@@ -595,7 +610,7 @@ static void unasked_ask(void)
 
 static void renew(void)
 {
-	uint32_t now = __atomic_load_n(&marks_area()->generation, __ATOMIC_ACQUIRE), table;
+	uint32_t now = marks_generation(), table;
 
 	if (unasked_count)
 		unasked_ask();

@@ -43,6 +43,15 @@ struct mark_event {
 /* Unless there were too many. Without the engine's lock. */
 void mark_event_raise(const struct thread *thread, const struct mark_event *event);
 
+/* Of a thread's `counting`, beside whether it counts: what it has counted has been taken. */
+enum { MARK_COUNTING_ENDED = 2 };
+
+/* Whether what it counts is in its memory: it has begun, and not ended. */
+static inline bool mark_is_counting(const struct thread *thread)
+{
+	return thread->begun && !(thread->counting & MARK_COUNTING_ENDED);
+}
+
 /* --- Reading by the program: mark_read.c ------------------------------------------------- */
 /* Runs of marked instructions of a block, which the segment ends; up to the next fragment's. */
 void mark_read_add(uint32_t segment, const struct stream_mark *mark);
@@ -54,3 +63,18 @@ void mark_read_thread_end(struct thread *thread, uint32_t limit, bool (*is)(uint
 void mark_read_forked(void);
 /* What all have counted of marks by that name. Only with the engine's lock. */
 void mark_read(struct thread *thread, uint64_t hash, struct mark_reading *ret);
+/* What all have read and written of a mark on data is added. False: not all of it is known. */
+bool mark_data_read(struct thread *reader, uint32_t mark, struct mark_reading *ret);
+
+struct mark_data_memory *mark_data_memory(struct thread *thread);
+/* What a thread that ends has read and written stays. It is not counting any more. */
+void mark_data_thread_end(struct thread *thread);
+void mark_data_forget(void);
+
+/* --- Marks that come and go -------------------------------------------------------------- */
+/* Pieces of code that are mapped and have marks: the number's, from 0 on; NULL: no more. */
+const struct mark_module *mark_module_number(uint32_t number);
+/* Whether some mark needs the tool now: as of the last change, which `renew` takes up. */
+bool mark_tool_is_needed(enum engine_tool tool);
+/* What the host has changed last; another number each time. */
+uint32_t marks_generation(void);
