@@ -349,6 +349,8 @@ static int count_run(struct count_options *given, struct marks *marks, const str
 	struct marks_live *live = marks_live_create((uint64_t)(seconds * NS_PER_S) + 1);
 	AUTO(follow_destroy_auto)
 	struct follow *follow = given->follow ? follow_create(marks, given->follow) : NULL;
+	AUTO(count_parts_destroy_auto)
+	struct count_parts *parts = count_parts_create(given->trace.output);
 	const struct session_options options = {
 		.marks = marks,
 		.live = live,
@@ -360,7 +362,7 @@ static int count_run(struct count_options *given, struct marks *marks, const str
 		.attached = given->trace.pid != 0,
 		.fixed = kernel,
 		.says = given->every > 0 && !rules->items.count,
-		.output = given->trace.output,
+		.parts = parts,
 	};
 	AUTO(session_destroy_auto) struct session *session = session_create(&options);
 	const struct trace_marks hooks = session_hooks(session);
@@ -370,6 +372,10 @@ static int count_run(struct count_options *given, struct marks *marks, const str
 		return count_kernel(given, marks, live, session);
 	given->trace.tools = tools;
 	code = trace_run(&given->trace, &hooks, command);
+	if (count_parts_merge(parts)) {
+		log_error("%s", err_text());
+		code = code == EXIT_DONE ? EXIT_FAILED : code;
+	}
 	if (marks_failed(marks))
 		log_warn("in %llu modules marks could not be looked up",
 			 (unsigned long long)marks_failed(marks));

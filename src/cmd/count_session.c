@@ -15,8 +15,6 @@
 #include <errno.h>
 #include <jansson.h>
 #include <pthread.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +28,6 @@
 #include "base/strbuf.h"
 #include "cmd/control.h"
 #include "inject/attach.h"
-
-extern char **environ;
 
 enum { SHOWN = 20 };
 
@@ -69,8 +65,6 @@ struct session {
 	bool over;
 	/* Of the thread that follows. */
 	bool native; /* the process is not in the engine */
-	pid_t recorder; /* who records it meanwhile; 0: nobody */
-	unsigned recorded; /* times so far */
 	uint64_t changed; /* when marks changed and engines have not all seen it; 0: they have */
 	uint64_t page; /* of the sweep: the next one */
 	char *page_mark; /* what is marked of it; NULL: nothing yet */
@@ -173,7 +167,7 @@ static int process_take(struct session *session)
 {
 	int err;
 
-	if (!session->native || session->recorder)
+	if (!session->native || count_parts_running(session->given.parts))
 		return 0;
 	err = attach_take(session->inject, session->pid);
 	session->native = err != 0;
@@ -181,62 +175,29 @@ static int process_take(struct session *session)
 	return err;
 }
 
-static int child_start(char *const argv[], pid_t *ret)
+static int part_record(struct session *session, const struct order *order)
 {
-	posix_spawnattr_t how;
-	sigset_t none, all;
+	struct count_parts *parts = session->given.parts;
 	int err;
 
-	sigemptyset(&none);
-	sigfillset(&all);
-	posix_spawnattr_init(&how);
-	posix_spawnattr_setflags(&how, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	posix_spawnattr_setsigmask(&how, &none);
-	posix_spawnattr_setsigdefault(&how, &all);
-	err = posix_spawn(ret, argv[0], NULL, &how, argv, environ);
-	posix_spawnattr_destroy(&how);
-	return err ? err_set(-err, "cannot start %s: %s", argv[0], strerror(err)) : 0;
-}
-
-/* In a profile of its own: one file has one writer. */
-static int recorder_start(struct session *session, const struct order *order)
-{
-	bool values = order->kind == ORDER_VALUES;
-	AUTO(free_ptr) char *pid = mem_printf("%d", (int)session->pid);
-	AUTO(free_ptr) char *time = mem_printf("%.3fs", (double)order->time / NS_PER_S);
-	AUTO(free_ptr)
-	char *output = mem_printf("%s.%s-%u", session->given.output, values ? "values" : "paths",
-				  session->recorded + 1);
-	char *record[] = { "/proc/self/exe", "record", "-q", "--values", "-p", pid,
-			   "--duration",     time,     "-o", output,	 NULL };
-	char *trace[] = { "/proc/self/exe", "trace", "-q", "--tool", "paths", "-p", pid,
-			  "--duration",	    time,    "-o", output,   NULL };
-	int err;
-
-	if (session->recorder)
+	if (count_parts_running(parts))
 		return err_set(-EBUSY, "process %d is being recorded already", (int)session->pid);
 	err = process_give(session);
-	err = err ? err : child_start(values ? record : trace, &session->recorder);
-	if (err) {
+	err = err ? err
+		  : count_parts_record(parts,
+				       order->kind == ORDER_VALUES ? COUNT_PART_VALUES
+								   : COUNT_PART_PATHS,
+				       session->pid, order->time);
+	if (err)
 		process_take(session);
-		return err;
-	}
-	session->recorded++;
-	log_info("%s of process %d go to %s for %s; nothing is counted meanwhile",
-		 values ? "values" : "paths", (int)session->pid, output, time);
-	return 0;
+	return err;
 }
 
 /* What was recorded is written; the marks count again. */
-static void recorder_look(struct session *session)
+static void parts_look(struct session *session)
 {
-	int status = 0;
-
-	if (!session->recorder || waitpid(session->recorder, &status, WNOHANG) != session->recorder)
+	if (!count_parts_ended(session->given.parts))
 		return;
-	session->recorder = 0;
-	if (!WIFEXITED(status) || WEXITSTATUS(status))
-		log_warn("recording process %d has failed", (int)session->pid);
 	if ((!session->given.attached || marks_active(session->given.marks)) &&
 	    process_take(session))
 		log_warn("%s", err_text());
@@ -275,7 +236,7 @@ static void order_serve(struct session *session, struct order *order)
 		break;
 	case ORDER_VALUES:
 	case ORDER_PATHS:
-		err = recorder_start(session, order);
+		err = part_record(session, order);
 		break;
 	}
 	order_done(session, order, err);
@@ -404,7 +365,7 @@ static void on_tick(void *ctx)
 	struct order *order;
 
 	children_reap(session);
-	recorder_look(session);
+	parts_look(session);
 	while ((order = order_next(session)))
 		order_serve(session, order);
 	callers_mark(session);
@@ -521,7 +482,7 @@ static void command_run(struct session *session, const struct rule *rule, char *
 	char *argv[] = { "/bin/sh", "-c", given, "/bin/sh", rule->text, command, NULL };
 	pid_t child;
 
-	if (child_start(argv, &child)) {
+	if (count_child_start(argv, &child)) {
 		log_warn("%s", err_text());
 		return;
 	}
@@ -807,7 +768,6 @@ static void callers_tell(struct session *session)
 static void on_over(void *ctx)
 {
 	struct session *session = ctx;
-	int status;
 
 	pthread_mutex_lock(&session->lock);
 	session->over = true;
@@ -816,12 +776,7 @@ static void on_over(void *ctx)
 	pthread_mutex_unlock(&session->lock);
 	control_destroy(take_ptr(session->control));
 	callers_tell(session);
-	if (!session->recorder)
-		return;
-	kill(session->recorder, SIGINT);
-	while (waitpid(session->recorder, &status, 0) < 0 && errno == EINTR)
-		;
-	session->recorder = 0;
+	count_parts_stop(session->given.parts);
 }
 
 struct session *session_create(const struct session_options *options)

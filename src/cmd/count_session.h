@@ -9,8 +9,9 @@
  */
 #pragma once
 
-#include "cmd/count_follow.h"
 #include "base/cleanup.h"
+#include "cmd/count_follow.h"
+#include "cmd/count_parts.h"
 #include "cmd/trace.h"
 #include "marks/live.h"
 #include "marks/marks.h"
@@ -29,7 +30,7 @@ struct session_options {
 	bool attached; /* the process was not started by us */
 	bool fixed; /* the kernel counts: marks are not changed, and nothing else is recorded */
 	bool says; /* what marks count is said at each interval */
-	const char *output; /* the profile: others are made beside it */
+	struct count_parts *parts; /* what rules record besides */
 };
 
 struct session *session_create(const struct session_options *options);

@@ -401,34 +401,47 @@ class Rules(unittest.TestCase):
         self.assertEqual([row["text"] for row in events["rows"]], ["enough"])
         self.assertIn("data:worked=", events["rows"][0]["values"])
 
-    def recorded_beside(self, what):
-        """A rule lets the process be recorded; meanwhile nothing is counted, and afterwards it goes on."""
-        rule = f"calls(work) >= 10 every 1m -> {what} 1s"
-        with Program(self.program, "spin") as program, Counting(program.pid, "-m", "work", "--every", "0.05", "--when", rule) as count:
-            program.do(10)
-            beside = f"{count.path}.{what}-1"
-            lib.wait_until(lambda: os.path.exists(beside))
+    def recorded_too(self, rules, parts):
+        """Rules let the process be recorded; meanwhile nothing is counted. In the end it is all one profile."""
+        with Program(self.program, "spin") as program, \
+                Counting(program.pid, "-m", "work,time", "--every", "0.05", *(word for rule in rules for word in ("--when", rule))) as count:
+            for part in range(1, parts + 1):
+                program.do(10)
+                lib.wait_until(lambda n=part: [name for name in os.listdir(lib.SCRATCH) if name.startswith(os.path.basename(count.path) + ".") and
+                                               name.endswith(f"-{n}")])
 
-            def is_counted_again():
-                before = marks(program.pid)["work"]["visits"]
-                program.do(7)
-                return marks(program.pid)["work"]["visits"] == before + 7
+                def is_counted_again():
+                    before = marks(program.pid)["work,time"]["visits"]
+                    program.do(7)
+                    return marks(program.pid)["work,time"]["visits"] == before + 7
 
-            lib.wait_until(is_counted_again)
+                lib.wait_until(is_counted_again)
+            visits = marks(program.pid)["work,time"]["visits"]
             err = count.end()
-        self.assertIn(f"{what} of process {program.pid} go to {beside} for 1.000s", err)
-        return beside
+        self.assertIn("nothing is counted meanwhile", err)
+        self.assertIn(f"{parts} recording{'s' * (parts > 1)} of rules {'are' if parts > 1 else 'is'} in the profile, too", err)
+        beside = [name for name in os.listdir(lib.SCRATCH) if name.startswith(os.path.basename(count.path))]
+        self.assertEqual(beside, [os.path.basename(count.path)])
+        [row] = count.rows()
+        self.assertEqual((row["mark"], row["visits"], row["timed"]), ("work,time", visits, visits))
+        self.assertEqual({row["cause"] for row in count.rows("events")}, {"rule"})
+        self.assertEqual(sum(row["visits"] for row in count.rows("marktime")), visits)
+        recordings = lib.Profile(count.path).rows("select kind, seen, kept from recording")
+        self.assertTrue(all(seen >= kept > 0 for _, seen, kept in recordings), [tuple(row) for row in recordings])
+        return count.path, {kind for kind, _, _ in recordings}
 
     @unittest.skipUnless(lib.IS_ROOT, "values are root's")
     def test_values(self):
-        beside = self.recorded_beside("values")
-        run = subprocess.run([lib.ASSAY, "report", "functions", "-i", beside, "--json"], capture_output=True, check=True)
+        path, kinds = self.recorded_too(["calls(work,time) >= 10 every 1m -> event much; values 1s",
+                                         "calls(work,time) >= 20 every 1m -> values 500ms"], 2)
+        self.assertTrue({"marks", "samples", "values"} <= kinds, kinds)
+        run = subprocess.run([lib.ASSAY, "report", "functions", "-i", path, "--json"], capture_output=True, check=True)
         self.assertTrue({"spin", "spinning"} & {row["symbol"] for row in json.loads(run.stdout)["rows"]})
-        self.assertIn("values", [row["kind"] for row in lib.Profile(beside).rows("select kind from recording")])
 
     def test_paths(self):
-        beside = self.recorded_beside("paths")
-        run = subprocess.run([lib.ASSAY, "report", "paths", "-i", beside, "--json"], capture_output=True, check=True)
+        path, kinds = self.recorded_too(["calls(work,time) >= 10 every 1m -> event much; paths 1s"], 1)
+        self.assertTrue({"marks", "executed"} <= kinds, kinds)
+        run = subprocess.run([lib.ASSAY, "report", "paths", "-i", path, "--json"], capture_output=True, check=True)
         self.assertIn("spin", run.stdout.decode())
 
 
