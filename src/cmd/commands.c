@@ -349,12 +349,13 @@ static const struct option_row count_rows[] = {
 		  "`report events` has the chain. At least one mark has `,event` behind it. With "
 		  "`,slower=5ms,event` only what was slow is followed, with the same threshold." },
 	{ "by", 0, OPTION_TEXT, COUNT(by), .argument = "WHO", .initial = "engine",
-	  .needs = "pid", .help = "Who counts: engine, kernel or auto",
+	  .help = "Who counts: engine, kernel or auto",
 	  .more = "The engine can count every mark. The kernel counts visits of code by a probe at "
 		  "each place, and reads and writes of at most two objects of 1, 2, 4 or 8 bytes "
 		  "by breakpoints of the processor, while the process runs as it is: good for what "
-		  "is rare. With auto the kernel counts for a second, and whoever is cheaper for "
-		  "what was seen counts from then on; the choice and its reasons are said." },
+		  "is rare. With auto and `--pid` the kernel counts for a second, and whoever is "
+		  "cheaper for what was seen counts from then on; the choice and its reasons are "
+		  "said." },
 	{ "every", 0, OPTION_DURATION, COUNT(every), .argument = "TIME", .otherwise = "1s",
 	  .help = "Read the marks at that interval, and say what they have counted",
 	  .more = "Without it they are read every second, for the profile, and nothing is said; "

@@ -61,6 +61,9 @@ static int options_check(const struct count_options *given, char **command)
 	if (!strcmp(given->by, "kernel") && (given->follow || given->sweep))
 		return err_set(-EINVAL, "--by kernel: its marks stay as they are, so neither "
 					"--follow-callers nor --sweep goes with it");
+	if (!strcmp(given->by, "auto") && !given->trace.pid)
+		return err_set(-EINVAL, "--by auto looks at a process that runs, to see how often "
+					"marks are visited: give it with -p PID, or --by kernel");
 	if (given->follow && !events_given(given))
 		return err_set(-EINVAL, "--follow-callers marks the callers of routines that raise "
 					"events: give one, such as -m malloc,event");
@@ -369,7 +372,7 @@ static int count_run(struct count_options *given, struct marks *marks, const str
 	int code;
 
 	if (kernel)
-		return count_kernel(given, marks, live, session);
+		return count_kernel(given, marks, live, session, command);
 	given->trace.tools = tools;
 	code = trace_run(&given->trace, &hooks, command);
 	if (count_parts_merge(parts)) {

@@ -26,11 +26,11 @@ struct count_options {
 struct session;
 
 /*
- * Counts in a process that runs by itself, by probes of the kernel. Returns the exit code. For
- * `by auto` (count_kernel.c) the marks must not have been published.
+ * Counts by probes of the kernel in a process that runs by itself, or in a command. Returns the
+ * exit code. The marks must not have been published.
  */
 int count_kernel(const struct count_options *given, struct marks *marks, struct marks_live *live,
-		 struct session *session);
+		 struct session *session, char *const *command);
 /*
  * Watches the process for a moment with probes of the kernel, and says what it has found.
  * *ret_kernel: counting by the kernel is cheaper than by the engine. The marks cannot be used any

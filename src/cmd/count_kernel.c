@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * assay count --by kernel and --by auto: marks of a process that runs by itself.
+ * assay count --by kernel and --by auto: marks of a process that runs by itself. A command is held
+ * while its libraries are mapped, and goes on with all counters set.
  *
  * What is cheaper depends on how often marks are visited. A visit costs the kernel a trap, whose
  * time is measured here; the engine costs a share of the process's own time, however often marks
@@ -22,10 +23,12 @@
 #include "cmd/cmd.h"
 #include "cmd/count.h"
 #include "cmd/count_session.h"
+#include "recorder/command.h"
 #include "recorder/probes/probe_marks.h"
+#include "recorder/probes/starting.h"
 #include "recorder/recorder_thread.h"
 
-enum { COMMIT_MS = 500, TRIAL_MS = 1000 };
+enum { COMMIT_MS = 500, TRIAL_MS = 1000, EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
 /* What the engine adds to the time that a process runs: docs/measurements.md. */
 static const double engine_share = 0.5;
@@ -76,12 +79,23 @@ static int process_open(pid_t pid, int *ret)
 
 /* --- Counting --------------------------------------------------------------------------------- */
 
-static int recording_make(const struct count_options *given, struct marks *marks,
-			  struct marks_live *live, struct probes *probes, struct recorder **ret)
+struct counting {
+	const struct count_options *given;
+	struct marks *marks;
+	struct marks_live *live;
+	struct session *session;
+	char *const *argv; /* the command; only a NULL: a process that runs */
+	pid_t pid;
+	struct command *command; /* NULL: none */
+	struct probes *probes;
+	struct recorder *recorder;
+	struct recorder_thread *thread;
+};
+
+static int recording_make(const struct counting *counting, struct recorder **ret)
 {
-	static char *const none[] = { NULL };
-	const struct recorder_options how = { .output = given->trace.output,
-					      .command = none,
+	const struct recorder_options how = { .output = counting->given->trace.output,
+					      .command = counting->argv,
 					      .commit_ms = COMMIT_MS,
 					      .written = command_signals_allow };
 	AUTO(recorder_destroy_auto) struct recorder *recorder = NULL;
@@ -89,7 +103,7 @@ static int recording_make(const struct count_options *given, struct marks *marks
 
 	if (err)
 		return err;
-	probe_marks_add(recorder, marks, live, probes, (pid_t)given->trace.pid);
+	probe_marks_add(recorder, counting->marks, counting->live, counting->probes, counting->pid);
 	err = recorder_start(recorder);
 	err = err ? err : recorder_fact_set(recorder, RECORDING_MARKS, "counted_by", "kernel");
 	if (err) {
@@ -108,49 +122,151 @@ static void uncertain_say(const struct probes *probes)
 			 probes_uncertain(probes));
 }
 
-static int kernel_count(const struct count_options *given, struct marks *marks,
-			struct marks_live *live, struct session *session)
+static int recording_begin(struct counting *counting)
 {
-	const struct trace_marks hooks = session_hooks(session);
-	AUTO(close_fd) int process = -1;
-	AUTO(close_fd) int signals = signals_open();
-	AUTO(probes_destroy_auto) struct probes *probes = NULL;
-	AUTO(recorder_destroy_auto) struct recorder *recorder = NULL;
-	struct recorder_thread *thread = NULL;
-	struct probe_sites sites = {};
-	pid_t pid = (pid_t)given->trace.pid;
-	bool ended;
-	int err = process_open(pid, &process);
+	int err = recording_make(counting, &counting->recorder);
 
-	err = err ? err : probe_sites_find(marks, pid, &sites);
-	err = err ? err : probes_create(&sites, pid, &probes);
-	probe_sites_deinit(&sites);
-	err = err ? err : recording_make(given, marks, live, probes, &recorder);
-	err = err ? err : recorder_thread_start(recorder, &thread);
-	if (err)
-		return err;
-	uncertain_say(probes);
-	log_info("the kernel counts in process %d, which runs by itself; an interrupt (Ctrl-C) "
-		 "ends it",
-		 (int)pid);
-	hooks.begun(hooks.ctx, NULL, pid);
-	ended = process_wait(process, signals, given->trace.duration);
-	hooks.over(hooks.ctx);
-	recorder_thread_stop(thread);
-	if (ended)
-		log_info("process %d has ended", (int)pid);
-	err = recorder_finish(recorder);
+	return err ? err : recorder_thread_start(counting->recorder, &counting->thread);
+}
+
+static int recording_end(struct counting *counting)
+{
+	const char *output = counting->given->trace.output;
+	int err;
+
+	recorder_thread_stop(take_ptr(counting->thread));
+	err = recorder_finish(counting->recorder);
 	if (!err)
-		log_info("profile: %s; see it with 'assay report marks -i %s'", given->trace.output,
-			 given->trace.output);
+		log_info("profile: %s; see it with 'assay report marks -i %s'", output, output);
 	return err;
 }
 
-int count_kernel(const struct count_options *given, struct marks *marks, struct marks_live *live,
-		 struct session *session)
+static void counting_deinit(struct counting *counting)
 {
+	recorder_thread_stop(counting->thread);
+	recorder_destroy(counting->recorder);
+	probes_destroy(counting->probes);
+	command_destroy(counting->command);
+}
+
+/* --- A process that runs ---------------------------------------------------------------------- */
+
+static int process_count(struct counting *counting, int signals)
+{
+	const struct trace_marks hooks = session_hooks(counting->session);
+	AUTO(close_fd) int process = -1;
+	bool ended;
+	int err = process_open(counting->pid, &process);
+
+	err = err ? err : probes_create(counting->marks, counting->pid, &counting->probes);
+	err = err ? err : recording_begin(counting);
+	if (err)
+		return err;
+	uncertain_say(counting->probes);
+	log_info("the kernel counts in process %d, which runs by itself; an interrupt (Ctrl-C) "
+		 "ends it",
+		 (int)counting->pid);
+	hooks.begun(hooks.ctx, NULL, counting->pid);
+	ended = process_wait(process, signals, counting->given->trace.duration);
+	hooks.over(hooks.ctx);
+	if (ended)
+		log_info("process %d has ended", (int)counting->pid);
+	return recording_end(counting);
+}
+
+/* --- A command -------------------------------------------------------------------------------- */
+
+/* Counters are set before each instruction that they count is executed for the first time. */
+static int command_prepare(struct counting *counting)
+{
+	pid_t pid = command_pid(counting->command);
+	int err = starting_attach(pid);
+
+	counting->pid = pid;
+	err = err ? err : command_release(counting->command);
+	err = err ? err : starting_stop(pid);
+	err = err ? err : probes_create(counting->marks, pid, &counting->probes);
+	err = err ? err : starting_follow(pid, counting->probes);
+	return err ? err : recording_begin(counting);
+}
+
+/*
+ * What a terminal sends the command has got as well; what was sent to us alone is handed on. True:
+ * it was told twice, and goes on.
+ */
+static bool signal_take(struct counting *counting, int signals, unsigned *told)
+{
+	struct signalfd_siginfo info;
+
+	if (read(signals, &info, sizeof(info)) != (ssize_t)sizeof(info))
+		return false;
+	if (info.ssi_code == SI_USER)
+		command_signal(counting->command, (int)info.ssi_signo);
+	return ++*told > 1;
+}
+
+/* Returns its code. */
+static int command_wait(struct counting *counting, int signals)
+{
+	struct pollfd fds[] = { { .fd = command_fd(counting->command), .events = POLLIN },
+				{ .fd = signals, .events = POLLIN } };
+	unsigned told = 0;
+	int code = 0;
+
+	while (!command_ended(counting->command, &code)) {
+		if (poll(fds, 2, -1) < 0 || !(fds[1].revents & POLLIN))
+			continue;
+		if (!signal_take(counting, signals, &told))
+			continue;
+		log_warn("process %d was told twice and has not ended: it goes on by itself, and "
+			 "is not counted any more",
+			 (int)counting->pid);
+		return EXIT_DONE;
+	}
+	return code;
+}
+
+/* A program that has not begun is not let go uncounted. */
+static int command_count(struct counting *counting, int signals, int *ret_code)
+{
+	const struct trace_marks hooks = session_hooks(counting->session);
+	int err = command_start(counting->argv, &counting->command);
+
+	if (err == -ENOENT || err == -EACCES)
+		*ret_code = err == -ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_RUN;
+	err = err ? err : command_prepare(counting);
+	if (err) {
+		if (counting->command && !command_ended(counting->command, ret_code))
+			command_signal(counting->command, SIGKILL);
+		return err;
+	}
+	hooks.begun(hooks.ctx, NULL, counting->pid);
+	starting_release(counting->pid);
+	*ret_code = command_wait(counting, signals);
+	hooks.over(hooks.ctx);
+	return recording_end(counting);
+}
+
+int count_kernel(const struct count_options *given, struct marks *marks, struct marks_live *live,
+		 struct session *session, char *const *command)
+{
+	AUTO(counting_deinit)
+	struct counting counting = { .given = given,
+				     .marks = marks,
+				     .live = live,
+				     .session = session,
+				     .argv = command,
+				     .pid = (pid_t)given->trace.pid };
+	AUTO(close_fd) int signals = signals_open();
+	int code = EXIT_DONE, err;
+
 	command_signals_ignore();
-	return kernel_count(given, marks, live, session) ? command_failure() : EXIT_DONE;
+	err = *command ? command_count(&counting, signals, &code)
+		       : process_count(&counting, signals);
+	if (!err)
+		return code;
+	log_error("%s", err_text());
+	return code == EXIT_DONE ? EXIT_FAILED : code;
 }
 
 /* --- Choosing --------------------------------------------------------------------------------- */
@@ -191,7 +307,6 @@ int count_choose(const struct count_options *given, struct marks *marks, bool *r
 {
 	AUTO(close_fd) int process = -1;
 	AUTO(probes_destroy_auto) struct probes *probes = NULL;
-	struct probe_sites sites = {};
 	pid_t pid = (pid_t)given->trace.pid;
 	uint64_t visits = 0, start;
 	double cost = probes_cost(), cpu;
@@ -200,9 +315,7 @@ int count_choose(const struct count_options *given, struct marks *marks, bool *r
 	*ret_kernel = false;
 	if (err)
 		return err;
-	err = probe_sites_find(marks, pid, &sites);
-	err = err ? err : probes_create(&sites, pid, &probes);
-	probe_sites_deinit(&sites);
+	err = probes_create(marks, pid, &probes);
 	if (err) {
 		log_info("the engine counts: %s", err_text());
 		return 0;

@@ -100,6 +100,69 @@ class Kernel(unittest.TestCase):
         self.assertEqual(rows["work"]["visits"], 9)
         self.assertTrue(100 < rows["spin"]["visits"] <= spun)
 
+    def test_threads_later(self):
+        """Threads and processes that are created afterwards: none fails for our sake, and each visit is counted."""
+        path = lib.scratch("kernel-later.db")
+        program = lib.build("marks_started.c", "-pthread")
+        with subprocess.Popen([program, "wait"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            with open(f"/proc/{process.pid}/stat", encoding="utf-8") as stream:
+                lib.wait_until(lambda: stream.seek(0) is not None and ") S " in stream.read())
+            counting = count_start(process.pid, path, "--by", "kernel", "-m", "work", "-m", "data:worked")
+            lib.wait_until(lambda: counting.poll() is not None or is_counted(process.pid))
+            out = process.communicate("go\n", timeout=SECONDS)[0]
+            counting.communicate(timeout=SECONDS)
+        self.assertEqual(out, "failed 0, worked 26\n")
+        rows = {row["mark"]: row for row in report("marks", path)}
+        self.assertEqual((rows["work"]["visits"], rows["data:worked"]["writes"]), (25, 25))
+
+    def test_command(self):
+        """A command is counted from its first instruction on: what runs before main(), its threads, its children; with its code."""
+        path = lib.scratch("kernel-command.db")
+        for flags in (("-pthread",), ("-pthread", "-static"), ("-pthread", "-no-pie"), ("-pthread", "-fpatchable-function-entry=5"),
+                      ("-pthread", "-fpatchable-function-entry=9,4")):
+            program = lib.build("marks_started.c", *flags, name="marks_started" + "".join(flags).replace("=", "-").replace(",", "-"))
+            run = subprocess.run([lib.ASSAY, "count", "--by", "kernel", "-m", "work", "-m", "main", "-m", "data:worked", "-o", path, "--",
+                                  program], capture_output=True, text=True, timeout=SECONDS)
+            self.assertEqual((run.returncode, run.stdout), (7, "failed 0, worked 26\n"), run.stderr)
+            rows = {row["mark"]: row for row in report("marks", path)}
+            self.assertEqual((rows["work"]["visits"], rows["main"]["visits"], rows["data:worked"]["writes"]), (26, 1, 26), flags)
+
+    def test_command_libraries(self):
+        """In libraries and in the dynamic linker itself the kernel counts what the engine does, in a program nobody here wrote."""
+        chosen = ["-m", "libc*!malloc", "-m", "libc*!free", "-m", "ld-linux*!_dl_map_*", "-m", "ld-linux*!_dl_relocate_object", "-m",
+                  "ld-linux*!_dl_init"]
+        found = []
+        for who in ("kernel", "engine"):
+            path = lib.scratch(f"kernel-libraries-{who}.db")
+            subprocess.run([lib.ASSAY, "count", "-q", "--by", who, *chosen, "-o", path, "--", "/bin/ls", "-l", "/"], check=True,
+                           stdout=subprocess.DEVNULL, timeout=SECONDS)
+            found.append({row["mark"]: row["visits"] for row in report("marks", path)})
+        self.assertEqual(*found)
+        self.assertGreater(found[0]["libc*!malloc"], 10)
+        self.assertGreater(found[0]["_dl_map_object"], 1)
+
+    def test_command_ends(self):
+        """A signal for us alone reaches the command; what cannot be run says so, and counts that cannot be taken run nothing."""
+        path = lib.scratch("kernel-ends.db")
+        program = lib.build("marks_started.c", "-pthread")
+        with subprocess.Popen([lib.ASSAY, "count", "-q", "--by", "kernel", "-m", "main", "-o", path, "--", program, "signal"],
+                              stdout=subprocess.PIPE, text=True) as process:
+            self.assertEqual(process.stdout.readline(), "waiting\n")
+            process.terminate()
+            self.assertEqual(process.wait(SECONDS), 3)
+        self.assertEqual(report("marks", path)[0]["visits"], 1)
+        for command, marks_, code, sentence in ((["/no/such/program"], ["main"], 127, "No such file"), (["/"], ["main"], 126, "cannot run"),
+                                                ([program], ["work,time"], 1, "does not time them"),
+                                                ([program], ["*"], 1, "more than 256 places")):
+            run = subprocess.run([lib.ASSAY, "count", "--by", "kernel", *(word for mark in marks_ for word in ("-m", mark)), "-o", path, "--",
+                                  *command], capture_output=True, text=True, timeout=SECONDS)
+            self.assertEqual((run.returncode, run.stdout), (code, ""), run.stderr)
+            self.assertIn(sentence, run.stderr)
+        run = subprocess.run([lib.ASSAY, "count", "--by", "auto", "-m", "main", "--", program], capture_output=True, text=True,
+                             timeout=SECONDS)
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("give it with -p PID", run.stderr)
+
     def test_auto(self):
         """Who counts is said, with both figures: a mark that is hardly visited is the kernel's, one that is all the time the engine's."""
         path = lib.scratch("kernel-auto.db")

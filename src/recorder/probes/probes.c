@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "image/procfs.h"
+#include "recorder/probes/uprobes.h"
 
 struct probe {
 	int fd;
@@ -31,35 +32,21 @@ struct probe {
 
 struct probes {
 	struct probe_sites sites;
+	struct uprobes *uprobes; /* NULL: there is no site of code */
 	ARRAY(struct probe) items;
 	size_t uncertain;
 };
 
 enum { TRIES = 20 };
 
-static int type_read(uint32_t *ret)
+static struct perf_event_attr code_attr(const struct probe_site *site)
 {
-	AUTO(close_file)
-	FILE *file = fopen("/sys/bus/event_source/devices/uprobe/type", "re");
-
-	if (file && fscanf(file, "%u", ret) == 1)
-		return 0;
-	return err_set(-ENOTSUP, "this kernel has no probes on user code (CONFIG_UPROBE_EVENTS)");
-}
-
-static int code_attr(const struct probe_site *site, struct perf_event_attr *ret)
-{
-	uint32_t type;
-	int err = type_read(&type);
-
-	if (err)
-		return err;
-	*ret = (struct perf_event_attr){ .type = type,
-					 .size = sizeof(*ret),
-					 .uprobe_path = (uintptr_t)site->path,
-					 .probe_offset = site->at,
-					 .inherit = 1 };
-	return 0;
+	return (struct perf_event_attr){
+		.type = PERF_TYPE_TRACEPOINT,
+		.size = sizeof(struct perf_event_attr),
+		.config = site->definition,
+		.inherit = 1,
+	};
 }
 
 static struct perf_event_attr data_attr(const struct probe_site *site, enum probe_what what)
@@ -96,13 +83,9 @@ static int open_failed(const struct probe_site *site, int err)
 static int probe_open(struct probes *probes, const struct probe_site *site, pid_t tid,
 		      enum probe_what what)
 {
-	struct perf_event_attr attr = {};
-	int err = site->data ? 0 : code_attr(site, &attr), fd;
+	struct perf_event_attr attr = site->data ? data_attr(site, what) : code_attr(site);
+	int fd;
 
-	if (err)
-		return err;
-	if (site->data)
-		attr = data_attr(site, what);
 	fd = (int)syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
 		return errno == ESRCH ? 0 : open_failed(site, -errno);
@@ -111,11 +94,36 @@ static int probe_open(struct probes *probes, const struct probe_site *site, pid_
 	return 0;
 }
 
-static int thread_probe(struct probes *probes, pid_t tid)
+static int site_define(struct probes *probes, struct probe_site *site)
 {
 	int err = 0;
 
-	for (size_t i = 0; i < probes->sites.items.count && !err; i++) {
+	if (site->data)
+		return 0;
+	if (!probes->uprobes)
+		err = uprobes_create(&probes->uprobes);
+	if (err)
+		return err;
+	err = uprobes_add(probes->uprobes, site->path, site->at, &site->definition);
+	return err ? open_failed(site, err) : 0;
+}
+
+/* Those from `from` on. */
+static int sites_define(struct probes *probes, size_t from)
+{
+	int err = 0;
+
+	for (size_t i = from; i < probes->sites.items.count && !err; i++)
+		err = site_define(probes, &probes->sites.items.items[i]);
+	return err;
+}
+
+/* At the sites from `from` on. */
+static int thread_probe(struct probes *probes, pid_t tid, size_t from)
+{
+	int err = 0;
+
+	for (size_t i = from; i < probes->sites.items.count && !err; i++) {
 		const struct probe_site *site = &probes->sites.items.items[i];
 
 		if (!site->data) {
@@ -154,7 +162,7 @@ static int threads_probe(struct probes *probes, pid_t pid, size_t *ret)
 	if (err)
 		return err_set(err, "process %d: %s", (int)pid, strerror(-err));
 	for (size_t i = 0; i < count && !err; i++)
-		err = thread_probe(probes, tids[i]);
+		err = thread_probe(probes, tids[i], 0);
 	if (err || procfs_threads(pid, &after, &after_count))
 		return err;
 	for (size_t i = 0; i < after_count; i++)
@@ -173,13 +181,13 @@ static void files_allow(void)
 	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int probes_create(struct probe_sites *sites, pid_t pid, struct probes **ret)
+int probes_create(struct marks *marks, pid_t pid, struct probes **ret)
 {
 	AUTO(probes_destroy_auto) struct probes *probes = mem_zalloc(sizeof(*probes));
-	int err = 0;
+	int err = probe_sites_init(&probes->sites, marks, pid);
 
-	probes->sites = *sites;
-	*sites = (struct probe_sites){};
+	err = err ? err : probe_sites_look(&probes->sites);
+	err = err ? err : sites_define(probes, 0);
 	files_allow();
 	for (unsigned i = 0; i < TRIES && !err; i++) {
 		probes_close(probes);
@@ -192,11 +200,21 @@ int probes_create(struct probe_sites *sites, pid_t pid, struct probes **ret)
 	return err;
 }
 
+int probes_look(struct probes *probes)
+{
+	size_t known = probes->sites.items.count;
+	int err = probe_sites_look(&probes->sites);
+
+	err = err ? err : sites_define(probes, known);
+	return err ? err : thread_probe(probes, probes->sites.pid, known);
+}
+
 void probes_destroy(struct probes *probes)
 {
 	if (!probes)
 		return;
 	probes_close(probes);
+	uprobes_destroy(probes->uprobes);
 	probe_sites_deinit(&probes->sites);
 	free(probes);
 }
@@ -282,7 +300,7 @@ double probes_cost(void)
 	if (procfs_mappings(getpid(), 0, place_find, &place) || !place.offset)
 		return 0;
 	site.at = place.offset;
-	if (probe_open(probes, &site, 0, PROBE_VISITS))
+	if (site_define(probes, &site) || probe_open(probes, &site, 0, PROBE_VISITS))
 		return 0;
 	with = visits_time();
 	return with > without ? (double)(with - without) : 0;

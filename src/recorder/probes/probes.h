@@ -14,10 +14,13 @@ enum probe_what { PROBE_VISITS, PROBE_WRITES, PROBE_ACCESSES };
 struct probes;
 
 /*
- * The sites are taken over. It counts from here on. -EPERM, -ENOSPC: what the kernel says, and what
- * to do about it.
+ * The marks must not have been published, and outlive it. It counts from here on, in all threads.
+ * -EPERM, -ENOSPC: what the kernel says, and what to do about it; otherwise the refusals of
+ * sites.h.
  */
-int probes_create(struct probe_sites *sites, pid_t pid, struct probes **ret);
+int probes_create(struct marks *marks, pid_t pid, struct probes **ret);
+/* Counts in what the process has mapped since, too. Nobody else creates threads meanwhile. */
+int probes_look(struct probes *probes);
 void probes_destroy(struct probes *probes);
 DEFINE_AUTO(struct probes, probes_destroy)
 

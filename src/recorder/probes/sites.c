@@ -18,11 +18,7 @@
 enum { CODE_SITES_MAX = 256, DATA_SITES_MAX = 2 /* two of the processor's four for each */ };
 
 struct finding {
-	struct marks *marks;
-	pid_t pid;
-	const struct marks_area *area;
 	struct probe_sites *sites;
-	unsigned data; /* how many are data */
 	int err;
 };
 
@@ -83,13 +79,13 @@ static void site_add(struct finding *finding, struct probe_site site)
 		return;
 	}
 	*array_push(&finding->sites->items) = site;
-	finding->data += site.data;
-	if (finding->data > DATA_SITES_MAX)
+	finding->sites->data += site.data;
+	if (finding->sites->data > DATA_SITES_MAX)
 		finding->err = err_set(-E2BIG,
 				       "there are more than %d objects: the processor has four "
 				       "breakpoints, and one object takes two; use --by engine",
 				       DATA_SITES_MAX);
-	else if (finding->sites->items.count - finding->data > CODE_SITES_MAX)
+	else if (finding->sites->items.count - finding->sites->data > CODE_SITES_MAX)
 		finding->err = err_set(-E2BIG,
 				       "marks are at more than %d places, which is too many for "
 				       "probes of the kernel; use --by engine",
@@ -98,7 +94,7 @@ static void site_add(struct finding *finding, struct probe_site site)
 
 static const struct mark_table *table_at(const struct finding *finding, uint32_t place)
 {
-	return place ? (const struct mark_table *)((const char *)finding->area +
+	return place ? (const struct mark_table *)((const char *)finding->sites->area +
 						   (size_t)place * MARKS_UNIT)
 		     : NULL;
 }
@@ -115,7 +111,7 @@ static void code_find(struct finding *finding, const struct event_mmap *map,
 		site_add(finding, (struct probe_site){
 					  .mark = mark_word_number(range->mark),
 					  .path = mem_printf("/proc/%d/map_files/%llx-%llx",
-							     (int)finding->pid,
+							     (int)finding->sites->pid,
 							     (unsigned long long)map->start,
 							     (unsigned long long)map->end),
 					  .at = range->start,
@@ -177,8 +173,8 @@ static int mapping_look(void *ctx, const struct event *event)
 	module->device_major = map->major;
 	module->device_minor = map->minor;
 	memcpy(module->path, map->path, size);
-	file = marks_module(finding->marks, finding->pid, module);
-	table = file > 0 ? table_at(finding, finding->area->tables[file]) : NULL;
+	file = marks_module(finding->sites->marks, finding->sites->pid, module);
+	table = file > 0 ? table_at(finding, finding->sites->area->tables[file]) : NULL;
 	if (table) {
 		code_find(finding, map, table);
 		data_find(finding, map, table);
@@ -188,7 +184,7 @@ static int mapping_look(void *ctx, const struct event *event)
 
 static void addresses_find(struct finding *finding)
 {
-	const struct mark_table *table = table_at(finding, finding->area->data);
+	const struct mark_table *table = table_at(finding, finding->sites->area->data);
 	const struct mark_data_range *ranges =
 		table ? (const struct mark_data_range *)(table->ranges + table->count) : NULL;
 
@@ -197,27 +193,26 @@ static void addresses_find(struct finding *finding)
 			   ranges[i].end - ranges[i].start);
 }
 
-int probe_sites_find(struct marks *marks, pid_t pid, struct probe_sites *ret)
+int probe_sites_init(struct probe_sites *sites, struct marks *marks, pid_t pid)
 {
 	void *area = mmap(NULL, MARKS_BYTES, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	struct probe_sites sites = {};
-	struct finding finding = { .marks = marks, .pid = pid, .area = area, .sites = &sites };
-	int err;
+	struct finding finding = { .sites = sites };
 
 	if (area == MAP_FAILED)
 		return err_set(-errno, "there is no memory for tables of marks: %s",
 			       strerror(errno));
+	*sites = (struct probe_sites){ .marks = marks, .pid = pid, .area = area };
 	marks_each(marks, 1, mark_check, &finding);
-	err = finding.err ? finding.err : marks_publish(marks, area);
-	if (!err)
-		err = procfs_mappings(pid, 0, mapping_look, &finding);
+	return finding.err ? finding.err : marks_publish(marks, area);
+}
+
+int probe_sites_look(struct probe_sites *sites)
+{
+	struct finding finding = { .sites = sites };
+	int err = procfs_mappings(sites->pid, 0, mapping_look, &finding);
+
 	if (!err)
 		addresses_find(&finding);
-	err = err ? err : finding.err;
-	if (err)
-		probe_sites_deinit(&sites);
-	else
-		*ret = sites;
-	return err; /* the tables stay where they are: the marks know them */
+	return err ? err : finding.err;
 }

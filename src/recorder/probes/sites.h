@@ -17,12 +17,19 @@ struct probe_site {
 	char *path; /* CODE: a file that we can open, whatever it is called in the process */
 	uint64_t at; /* CODE: the offset in the file; DATA: the address */
 	uint32_t size; /* DATA: 1, 2, 4 or 8 bytes */
+	uint64_t definition; /* CODE: of the probe (uprobes.h); 0: not yet */
 };
 
 struct probe_sites {
 	ARRAY(struct probe_site) items;
+	struct marks *marks; /* lent */
+	pid_t pid;
+	const struct marks_area *area; /* their tables, which stay as long as the marks */
+	unsigned data; /* how many are data */
 };
 
-/* -EINVAL: a mark that the kernel cannot count, and why; -E2BIG: there are too many. */
-int probe_sites_find(struct marks *marks, pid_t pid, struct probe_sites *ret);
+/* None yet. -EINVAL: a mark that the kernel cannot count, and why. */
+int probe_sites_init(struct probe_sites *sites, struct marks *marks, pid_t pid);
 void probe_sites_deinit(struct probe_sites *sites);
+/* Adds those in what the process has mapped now. -E2BIG: there are too many. */
+int probe_sites_look(struct probe_sites *sites);
