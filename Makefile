@@ -33,6 +33,8 @@ DEPS_CHECK = $(DEPS_DEMO) binutils chromium chromium-driver clang-format fish g+
 	libbz2-dev libcap2-bin libclang-rt-dev libcmocka-dev linux-perf lua5.4 mandoc node-typescript povray povray-examples \
 	povray-includes protobuf-compiler python3 qemu-system-x86 redis-server sqlite3 tmux util-linux \
 	valgrind xz-utils zsh zstd $(DEPS_CONFORMANCE)
+# What bench/ compares with, besides.
+DEPS_BENCH = bpftrace
 
 .PHONY: all deps deps-demo deps-check build demo check check-engine check-kernels bench lint fmt docs dist install clean
 
@@ -68,6 +70,7 @@ check-kernels: deps-check build
 		--table docs/where-it-runs.md $(KERNELS)
 
 bench: deps-check build
+	@tools/deps $(DEPS_BENCH)
 	@ASSAY=$(BUILD)/assay bench/run
 
 lint:

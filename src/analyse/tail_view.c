@@ -771,18 +771,25 @@ static const char *object_text(const struct tail *tail, uint32_t number)
 	return table_own(tail->table, text.text);
 }
 
-/* In how many visits of the group each path is. */
-static uint32_t *presence_count(const struct tail *tail, const struct group *group)
+/* What the visits of a group did on each path. */
+struct presence {
+	uint32_t visits;
+	double ns;
+};
+
+static struct presence *presence_find(const struct tail *tail, const struct group *group)
 {
-	uint32_t *counts = mem_zalloc(tail->paths.count * sizeof(*counts));
+	struct presence *all = mem_zalloc(tail->paths.count * sizeof(*all));
 
 	array_each(&group->visits, number) {
 		const struct visit *visit = &tail->visits.items[*number];
 
-		for (size_t i = visit->first; i < visit->end; i++)
-			counts[tail->steps.items[i].path]++;
+		for (size_t i = visit->first; i < visit->end; i++) {
+			all[tail->steps.items[i].path].visits++;
+			all[tail->steps.items[i].path].ns += tail->steps.items[i].ns;
+		}
 	}
-	return counts;
+	return all;
 }
 
 /* "file.c:120", or the function if lines are not known. */
@@ -800,26 +807,58 @@ static void block_put(const struct tail *tail, const struct path *path, struct s
 		location_put(profile, path->location, true, out);
 }
 
-/*
- * The outermost call that slow visits make and usual ones do not; otherwise the routine's own code.
- */
-static const char *only_text(const struct tail *tail, const struct group *group)
+static bool is_only(const struct tail *tail, const struct group *group, uint32_t number,
+		    const struct presence *presence)
 {
-	uint32_t *counts = presence_count(tail, group);
-	struct strbuf text = {};
+	const struct path *path = &tail->paths.items[number];
+
+	return number && path->kind != PATH_SYSTEM_CALL && path->location &&
+	       presence[number].visits >= common_share * (double)group->visits.count &&
+	       path->usual_visits <= rare_share * tail->usual;
+}
+
+/* The outermost one on the way to where the time went; 0: none. */
+static uint32_t only_on_way(const struct tail *tail, const struct group *group,
+			    const struct presence *presence)
+{
+	uint32_t found = 0;
+
+	for (uint32_t i = group->path; i; i = tail->paths.items[i].parent)
+		if (is_only(tail, group, i, presence))
+			found = i;
+	return found;
+}
+
+/* The call that took most, as an outer one does; or else the first of the routine's own code. */
+static uint32_t only_beside(const struct tail *tail, const struct group *group,
+			    const struct presence *presence)
+{
 	uint32_t found = 0;
 
 	for (uint32_t i = 1; i < tail->paths.count; i++) {
-		const struct path *path = &tail->paths.items[i];
-		bool better = !found || (tail->paths.items[found].kind == PATH_BLOCK &&
-					 path->kind == PATH_CALL);
+		bool call = tail->paths.items[i].kind == PATH_CALL;
+		bool found_call = found && tail->paths.items[found].kind == PATH_CALL;
 
-		if (better && path->kind != PATH_SYSTEM_CALL && path->location &&
-		    counts[i] >= common_share * (double)group->visits.count &&
-		    path->usual_visits <= rare_share * tail->usual)
+		if (is_only(tail, group, i, presence) &&
+		    (!found || (call && (!found_call || presence[i].ns > presence[found].ns))))
 			found = i;
 	}
-	free(counts);
+	return found;
+}
+
+/*
+ * What slow visits do and usual ones do not. Where the time went counts first: whatever else is
+ * done only then, as what is done the first time, did not make them slow.
+ */
+static const char *only_text(const struct tail *tail, const struct group *group)
+{
+	struct presence *presence = presence_find(tail, group);
+	struct strbuf text = {};
+	uint32_t found = only_on_way(tail, group, presence);
+
+	if (!found)
+		found = only_beside(tail, group, presence);
+	free(presence);
 	if (!found)
 		return NULL;
 	if (tail->paths.items[found].kind == PATH_CALL)

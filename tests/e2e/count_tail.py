@@ -119,6 +119,15 @@ class Tail(unittest.TestCase):
             self.assertEqual(run.returncode, 2, recipe)
             self.assertIn(why, run.stderr)
 
+    def test_first_time(self):
+        """What is done once for each kind of request did not make the slow one slow, though no other slow one did it."""
+        path = lib.scratch("tail-first.db")
+        program = lib.build("tail_first.c", "-O1")
+        assay("count", "-m", "handle,tail", "-o", path, "--", program, check=True)
+        rows = json.loads(assay("report", "tail", "-i", path, "--json", check=True).stdout)["rows"]
+        [row] = [row for row in rows if row["cause"] == "slow path" and "slow_request" in row["where"]]
+        self.assertEqual((row["where"], row["only"], row["visits"]), ("handle > slow_request", "slow_request", 1))
+
     def test_refused(self):
         for mark, why in (("handle*,tail", "no pattern"), ("handle,time,tail", "alone"),
                           ("handle,tail=90%", "0.1% to 50%"), ("insn:lock*,tail", "one routine"),
