@@ -511,6 +511,16 @@ def answers(path):
     return False
 
 
+NGINX = """daemon off; worker_processes 1; pid {root}/pid; error_log {root}/error; {user}
+events {{ worker_connections 16; }}
+http {{
+    access_log off; keepalive_requests 100000000;
+    client_body_temp_path {root}/1; proxy_temp_path {root}/2; fastcgi_temp_path {root}/3; uwsgi_temp_path {root}/4; scgi_temp_path {root}/5;
+    server {{ listen unix:{root}/sock; root {root}; }}
+}}
+"""
+
+
 class Servers(unittest.TestCase):
     def test_redis(self):
         """Mark, read, change, unmark and leave, again and again: no request fails."""
@@ -544,6 +554,64 @@ class Servers(unittest.TestCase):
                     self.assertGreater(load.done, CYCLES)
             finally:
                 server.kill()
+
+    def test_nginx(self):
+        """Taken and given back again and again, with marks on code and data that come and go: every page is whole."""
+        if not shutil.which("nginx"):
+            self.skipTest("no nginx")
+        root = lib.scratch("nginx")
+        os.makedirs(root, exist_ok=True)
+        os.chmod(root, 0o755)
+        page = b"0123456789" * 300
+        with open(os.path.join(root, "page"), "wb") as stream:
+            stream.write(page)
+        with open(os.path.join(root, "conf"), "w", encoding="utf-8") as stream:
+            stream.write(NGINX.format(root=root, user="user root;" if os.geteuid() == 0 else ""))
+        sock = os.path.join(root, "sock")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(sock)
+        with subprocess.Popen(["nginx", "-p", root, "-c", os.path.join(root, "conf")], stderr=subprocess.DEVNULL) as server:
+            try:
+                lib.wait_until(lambda: answers(sock))
+                with open(f"/proc/{server.pid}/task/{server.pid}/children", encoding="utf-8") as stream:
+                    worker = int(stream.read().split()[0])
+                with socket.socket(socket.AF_UNIX) as client:
+                    client.settimeout(SECONDS)
+                    client.connect(sock)
+                    answer = client.makefile("rb")
+
+                    def ask(_):
+                        client.sendall(b"GET /page HTTP/1.1\r\nHost: x\r\n\r\n")
+                        head = [answer.readline()]
+                        while head[-1] not in (b"\r\n", b""):
+                            head.append(answer.readline())
+                        assert head[0] == b"HTTP/1.1 200 OK\r\n", head
+                        assert answer.read(len(page)) == page
+
+                    load = Load(ask)
+                    load.start()
+                    for _ in range(max(2, CYCLES // 4)):
+                        self.taken(worker, load, "ngx_http_process_request", "data:ngx_current_msec")
+                    load.stop()
+                    answer.close()
+                    self.assertIsNone(load.failure)
+            finally:
+                server.terminate()
+
+    def taken(self, pid, load, mark, data):
+        with Counting(pid, "-m", mark) as count:
+            lib.wait_until(lambda: load.failure or marks(pid)[mark]["visits"] > 10)
+            live(pid, "--add", data)
+            lib.wait_until(lambda: load.failure or marks(pid)[data]["reads"] > 10)
+            live(pid, "--remove", mark)
+            live(pid, "--remove", data)
+            live(pid, "--add", mark)
+            self.assertIsNone(load.failure)
+            count.end()
+        with open(f"/proc/{pid}/maps", encoding="utf-8") as stream:
+            self.assertNotIn("memfd:assay", stream.read())
+        done = load.done
+        lib.wait_until(lambda: load.failure or load.done > done + 10)
 
     def cycles(self, pid, load):
         with Counting(pid, "-m", "redis-*!processCommand"):
