@@ -406,6 +406,7 @@ int call_recording_create(const struct call_recording_options *options, struct c
 						.timed = options->timed,
 						.host_pid = (uint32_t)getpid(),
 						.java_metrics = options->java,
+						.entries = options->entries,
 						.java_routines = CALL_JAVA_FIRST - 1,
 						.ticks_per_ms = ticks_per_ms(recording),
 						.slot_bytes = slot_size(options),
@@ -682,6 +683,16 @@ uint64_t call_recording_overhead(const struct call_recording *recording)
 uint64_t call_recording_java_overhead(const struct call_recording *recording)
 {
 	return recording->area->java_overhead;
+}
+
+uint64_t call_recording_no_exits(const struct call_recording *recording)
+{
+	return recording->area->no_exits;
+}
+
+uint64_t call_recording_unpatched(const struct call_recording *recording)
+{
+	return recording->area->unpatched;
 }
 
 uint64_t call_recording_wall_only(const struct call_recording *recording)

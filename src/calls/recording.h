@@ -18,6 +18,7 @@
 struct call_recording_options {
 	bool timed;
 	bool java; /* Java virtual machines are recorded, too */
+	bool entries; /* so are programs that tell entries only (-pg, patchable entries) */
 	uint32_t node_limit; /* of a thread; pruning begins above */
 	uint32_t depth_limit;
 	uint32_t thread_limit; /* at the same time */
@@ -86,6 +87,9 @@ double call_recording_tick(const struct call_recording *recording);
 uint64_t call_recording_overhead(const struct call_recording *recording);
 /* The same of the agent in Java virtual machines, ns. */
 uint64_t call_recording_java_overhead(const struct call_recording *recording);
+/* Entries whose exits could not be seen, and patchable entries that were not patched. */
+uint64_t call_recording_no_exits(const struct call_recording *recording);
+uint64_t call_recording_unpatched(const struct call_recording *recording);
 /* Threads whose base and cumulative time is by the clock on the wall. */
 uint64_t call_recording_wall_only(const struct call_recording *recording);
 uint64_t call_recording_refused(const struct call_recording *recording);

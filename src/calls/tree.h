@@ -144,6 +144,18 @@ static inline uint32_t call_tree_number(const struct call_tree *tree, const stru
 	return (uint32_t)((uint64_t)((const char *)node - tree->nodes) / tree->node_size);
 }
 
+/* An entry into the node that is behind the top. */
+static inline void call_tree_push(struct call_tree *tree, uint64_t sp)
+{
+	struct call_frame *top = ++tree->top;
+
+	top->at->calls++;
+	top->sp = tree->rule == CALL_STACK_UNKNOWN ? UINT64_MAX : sp;
+	top->entry = tree->head->total;
+	if (!tree->head->metrics)
+		tree->head->total++;
+}
+
 /* An entry; amounts were charged before. */
 static inline void call_tree_enter(struct call_tree *tree, uint64_t routine, uint64_t sp)
 {
@@ -162,20 +174,23 @@ static inline void call_tree_enter(struct call_tree *tree, uint64_t routine, uin
 		top[1].at = node;
 		top[1].node = call_tree_number(tree, node);
 	}
-	node->calls++;
-	tree->top = ++top;
-	top->sp = tree->rule == CALL_STACK_UNKNOWN ? UINT64_MAX : sp;
-	top->entry = tree->head->total;
-	if (!tree->head->metrics)
-		tree->head->total++;
+	call_tree_push(tree, sp);
 }
 
-static inline void call_tree_pop(struct call_tree *tree)
+/* The innermost frame is gone, and nothing is pruned. */
+static inline struct call_node *call_tree_take_off(struct call_tree *tree)
 {
 	struct call_frame *top = tree->top--;
 	struct call_node *node = top->at;
 
 	node->weight += tree->head->total - top->entry;
+	return node;
+}
+
+static inline void call_tree_pop(struct call_tree *tree)
+{
+	struct call_node *node = call_tree_take_off(tree);
+
 	if (__builtin_expect(tree->head->used > tree->head->limit && !tree->weighs_itself, 0))
 		call_tree_prune_exit(tree, node);
 }

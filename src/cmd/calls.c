@@ -44,6 +44,7 @@ static struct call_recording_options recording_options(const struct calls_option
 	struct call_recording_options options = {
 		.timed = !wish->count_only,
 		.java = wish->way == CALLS_JAVA,
+		.entries = wish->way == CALLS_HOOKS && wish->entries,
 		.node_limit = wish->max_nodes,
 		.depth_limit = wish->max_depth,
 		.thread_limit = wish->max_threads,
@@ -362,7 +363,8 @@ static void outcome_say(const struct request *request, const struct calls_outcom
 	} texts[] = {
 		[CALLS_ENGINE] = { "engine's", "no calls were seen" },
 		[CALLS_HOOKS] = { "hooks'", "no calls were seen: compile the program with "
-					    "-finstrument-functions, and not statically" },
+					    "-finstrument-functions, -pg or "
+					    "-fpatchable-function-entry, and not statically" },
 		[CALLS_JAVA] = { "agent's", "no calls were seen: no Java virtual machine was "
 					    "started with java or another program of a JDK" },
 	};
@@ -378,6 +380,14 @@ static void outcome_say(const struct request *request, const struct calls_outcom
 	if (outcome->wall_only)
 		log_warn("perf events are not allowed here: base and cumulative times include "
 			 "waiting");
+	if (outcome->no_exits)
+		log_warn("the ends of %lu calls could not be seen: they count as if they had "
+			 "lasted until the next call",
+			 outcome->no_exits);
+	if (outcome->unpatched)
+		log_warn("%lu patchable entries are not recorded: shorter than a call, without "
+			 "unwind information, or loaded while other threads ran",
+			 outcome->unpatched);
 	if (outcome->native)
 		log_warn("%lu threads left the engine: their calls from then on are not seen",
 			 outcome->native);
@@ -485,6 +495,8 @@ static void outcome_fill(const struct request *request, struct call_recording *r
 	for (int i = 0; i < CALL_JAVA_COUNT; i++)
 		ret->java[i] = call_recording_java(recording, i);
 	ret->bad = call_recording_bad(recording);
+	ret->no_exits = call_recording_no_exits(recording);
+	ret->unpatched = call_recording_unpatched(recording);
 	ret->wall_only = call_recording_wall_only(recording);
 }
 
@@ -634,14 +646,19 @@ static enum calls_way process_way(const struct calls_options *wish)
 {
 	AUTO(free_ptr) char *program = mem_printf("/proc/%u/exe", wish->pid);
 
-	return calls_way_of(program) == CALLS_JAVA && !engine_option(wish) ? CALLS_JAVA
-									   : CALLS_ENGINE;
+	return calls_kind_of(program).way == CALLS_JAVA && !engine_option(wish) ? CALLS_JAVA
+										: CALLS_ENGINE;
 }
 
 static int way_choose(struct request *request)
 {
 	struct calls_options *wish = &request->wish;
+	struct calls_kind kind = { CALLS_ENGINE, false };
 
+	if (request->command && *request->command)
+		kind = calls_kind_of(*request->command);
+	/* Of a script nobody knows what it starts. */
+	wish->entries = kind.entries || kind.way == CALLS_ENGINE;
 	if (wish->pid && wish->way == CALLS_HOOKS)
 		return err_set(-EINVAL, "--pid: a process that runs cannot be given hooks; leave "
 					"--with to it, or say --with engine or java");
@@ -661,7 +678,7 @@ static int way_choose(struct request *request)
 		return err_set(-ENOTSUP, "--resources: methods of Java do not see them; leave out "
 					 "--with, or say --with engine");
 	if (wish->way == CALLS_AUTO)
-		wish->way = calls_way_of(request->command[0]);
+		wish->way = kind.way;
 	if (wish->way == CALLS_JAVA && !call_recording_has_java())
 		return err_set(-ENOTSUP, "this assay was built without a JDK and cannot record "
 					 "Java; build it again with javac and jvmti.h, or use "

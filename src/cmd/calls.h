@@ -16,6 +16,7 @@ enum calls_view { CALLS_TREE, CALLS_FUNCTIONS, CALLS_CALLGRAPH };
 struct calls_options {
 	enum calls_view view;
 	enum calls_way way;
+	bool entries; /* hooks: the program tells entries only */
 	bool count_only;
 	struct option_texts only, skip; /* functions that are told apart; those that are not */
 	bool allocations;
@@ -42,6 +43,8 @@ struct calls_outcome {
 	uint64_t bad; /* trees that made no sense */
 	uint64_t native; /* threads that left the engine */
 	uint64_t own_faults; /* page faults of the engine's own, which are in no tree */
+	uint64_t no_exits; /* entries whose exits could not be seen */
+	uint64_t unpatched; /* patchable entries that could not be patched */
 	bool wall_only; /* base times include waiting */
 	uint64_t java[CALL_JAVA_COUNT]; /* what became of classes and methods */
 };
@@ -55,7 +58,12 @@ static inline struct routine_choice calls_choice(const struct calls_options *wis
 /* Prints what is asked for of a profile. */
 int calls_profile_show(const struct calls_options *wish, const char *path);
 /* How calls are seen best: the program calls hooks, it starts Java, or neither. */
-enum calls_way calls_way_of(const char *command);
+struct calls_kind {
+	enum calls_way way;
+	bool entries; /* it tells entries only */
+};
+
+struct calls_kind calls_kind_of(const char *command);
 /* Runs a command in the engine and writes the profile. */
 int calls_engine_run(const struct calls_options *wish, char **command, struct calls_outcome *ret);
 /* Takes a process that runs into the engine, until its end, an interrupt, or for a while. */

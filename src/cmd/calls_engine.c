@@ -30,51 +30,6 @@
 
 enum { COMMIT_MS = 1000, MS_PER_S = 1000, EXIT_NOT_FOUND = 127, EXIT_NOT_RUN = 126 };
 
-/* --- Which way ------------------------------------------------------------------------------- */
-
-static int program_open(const char *name)
-{
-	const char *path = getenv("PATH");
-	AUTO(free_ptr) char *folders = NULL;
-	int fd = -1;
-
-	if (strchr(name, '/') || !path)
-		return open(name, O_RDONLY | O_CLOEXEC);
-	folders = mem_strdup(path);
-	for (char *rest = folders, *folder; fd < 0 && (folder = strsep(&rest, ":"));) {
-		AUTO(free_ptr) char *full = mem_printf("%s/%s", *folder ? folder : ".", name);
-
-		if (!access(full, X_OK))
-			fd = open(full, O_RDONLY | O_CLOEXEC);
-	}
-	return fd;
-}
-
-/* Names of functions that only such programs call. */
-static const struct {
-	enum calls_way way;
-	const char *name;
-} signs[] = { { CALLS_HOOKS, "__cyg_profile_func_enter" }, { CALLS_JAVA, "JLI_Launch" } };
-
-enum calls_way calls_way_of(const char *command)
-{
-	AUTO(close_fd) int fd = program_open(command);
-	struct stat info;
-	void *bytes;
-	enum calls_way way = CALLS_ENGINE;
-
-	if (fd < 0 || fstat(fd, &info) || !info.st_size)
-		return way;
-	bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (bytes == MAP_FAILED)
-		return way;
-	for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]) && way == CALLS_ENGINE; i++)
-		if (memmem(bytes, (size_t)info.st_size, signs[i].name, strlen(signs[i].name) + 1))
-			way = signs[i].way;
-	munmap(bytes, (size_t)info.st_size);
-	return way;
-}
-
 /* --- Recording -------------------------------------------------------------------------------- */
 
 struct run {

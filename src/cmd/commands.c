@@ -530,7 +530,7 @@ static const struct option_choice calls_ways[] = {
 	[CALLS_AUTO] = { "auto", "java if the program is a launcher of Java, hooks if it has them, "
 				 "otherwise the engine" },
 	[CALLS_ENGINE] = { "engine", "every call of any program, in the engine" },
-	[CALLS_HOOKS] = { "hooks", "functions that were compiled with -finstrument-functions" },
+	[CALLS_HOOKS] = { "hooks", "functions that were compiled with hooks, as by -pg" },
 	[CALLS_JAVA] = { "java", "methods of Java, and functions with hooks; also of machines that "
 				 "a script starts" },
 	{},
@@ -782,8 +782,8 @@ const struct command commands[] = {
 	  "[options] -p PID",
 	  "Counts every call, by thread and call path, in any program and in the processes that\n"
 	  "it starts. Methods of Java are counted by an agent in its virtual machine; a program\n"
-	  "that was compiled with -finstrument-functions is recorded by its hooks; others in the\n"
-	  "engine.",
+	  "that was compiled with -finstrument-functions, -pg or -fpatchable-function-entry is\n"
+	  "recorded by its hooks; others in the engine.",
 	  calls_groups, ARGUMENTS_COMMAND, NULL, cmd_calls },
 	{ "report", "what took the time: functions, lines, call graph, values, paths, losses",
 	  "[VIEW] [options]",

@@ -22,33 +22,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hooks/thread.h"
-
-#define SEEN __attribute__((visibility("default")))
+#include "hooks/entries.h"
 
 SEEN void __cyg_profile_func_enter(void *routine, void *caller);
 SEEN void __cyg_profile_func_exit(void *routine, void *caller);
-
-/* Events. */
-
-static inline bool event_begin(struct hooks_thread *thread)
-{
-	if (__builtin_expect(thread->busy, 0)) {
-		__atomic_add_fetch(&hooks_area->interrupted, 1, __ATOMIC_RELAXED);
-		return false;
-	}
-	thread->busy = 1;
-	__asm__ volatile("" ::: "memory");
-	if (thread->timed)
-		hooks_charge(thread);
-	return true;
-}
-
-static inline void event_end(struct hooks_thread *thread)
-{
-	__asm__ volatile("" ::: "memory");
-	thread->busy = 0;
-}
 
 static inline uint64_t stack_pointer(void)
 {
@@ -64,26 +41,26 @@ void __cyg_profile_func_enter(void *routine, void *caller)
 		if (!thread)
 			return;
 	}
-	if (!event_begin(thread))
+	if (!hooks_event_begin(thread))
 		return;
 	if (__builtin_expect(thread->events, 0))
 		hooks_event_write(thread, CALL_MAJOR_COMPILED, CALL_MINOR_ENTRY, (uint64_t)routine,
 				  stack_pointer(), NULL, 0);
 	call_tree_enter(&thread->tree, (uint64_t)routine, stack_pointer());
-	event_end(thread);
+	hooks_event_end(thread);
 }
 
 void __cyg_profile_func_exit(void *routine, void *caller)
 {
 	struct hooks_thread *thread = hooks_self;
 
-	if (!thread || !event_begin(thread))
+	if (!thread || !hooks_event_begin(thread))
 		return;
 	if (__builtin_expect(thread->events, 0))
 		hooks_event_write(thread, CALL_MAJOR_COMPILED, CALL_MINOR_EXIT, (uint64_t)routine,
 				  stack_pointer(), NULL, 0);
 	call_tree_leave(&thread->tree, (uint64_t)routine, stack_pointer());
-	event_end(thread);
+	hooks_event_end(thread);
 }
 
 /* Tasks: what assay/client.h calls. */
@@ -99,22 +76,22 @@ static void task_begin(const char *name)
 	uint64_t routine;
 
 	/* Events do not tell tasks: there, they are part of the thread. */
-	if (!thread || thread->events || !event_begin(thread))
+	if (!thread || thread->events || !hooks_event_begin(thread))
 		return;
 	routine = call_tasks_add(tasks_of(thread), name);
 	if (routine)
 		call_tree_enter(&thread->tree, routine, stack_pointer() - 1);
-	event_end(thread);
+	hooks_event_end(thread);
 }
 
 static void task_end(void)
 {
 	struct hooks_thread *thread = hooks_self;
 
-	if (!thread || thread->events || !event_begin(thread))
+	if (!thread || thread->events || !hooks_event_begin(thread))
 		return;
 	call_tree_task_end(&thread->tree);
-	event_end(thread);
+	hooks_event_end(thread);
 }
 
 struct client {
@@ -212,6 +189,11 @@ static int module_put(struct dl_phdr_info *info, size_t size, void *context)
 	return 0;
 }
 
+void hooks_modules_tell(void)
+{
+	dl_iterate_phdr(module_put, NULL);
+}
+
 /* Processes. */
 
 /* The child goes on where its parent was: the same path, without the parent's amounts and calls. */
@@ -251,6 +233,12 @@ static int compare_ticks(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
+uint64_t hooks_median(uint64_t *ticks, size_t count)
+{
+	qsort(ticks, count, sizeof(*ticks), compare_ticks);
+	return ticks[count / 2];
+}
+
 enum { CALIBRATION = 1001, CALIBRATION_CALLS = 16 };
 
 static uint64_t calibrate(void)
@@ -266,8 +254,7 @@ static uint64_t calibrate(void)
 		}
 		ticks[i] = (__rdtsc() - begin) / (2 * CALIBRATION_CALLS);
 	}
-	qsort(ticks, CALIBRATION, sizeof(ticks[0]), compare_ticks);
-	return ticks[CALIBRATION / 2];
+	return hooks_median(ticks, CALIBRATION);
 }
 
 /* Measured in the thread's own tree, which then begins again. */
@@ -282,6 +269,8 @@ static void measure_overhead(void)
 	thread->events = false; /* events of these calls are nobody's */
 	if (thread->timed)
 		thread->slot->overhead = hooks_area->overhead = calibrate();
+	if (thread->timed)
+		hooks_area->entries_overhead = hooks_entries_calibrate();
 	hooks_tree_reset(thread);
 	thread->events = events;
 	thread->last = __rdtsc();
@@ -292,7 +281,8 @@ __attribute__((constructor)) static void hooks_start(void)
 	if (!hooks_area_open(getenv(CALL_AREA_VARIABLE)))
 		return;
 	pthread_atfork(NULL, NULL, in_child);
-	dl_iterate_phdr(module_put, NULL);
+	hooks_entries_start();
+	hooks_patches_look();
 	measure_overhead();
 	dl_iterate_phdr(client_tell, NULL);
 }
@@ -301,6 +291,6 @@ __attribute__((destructor)) static void hooks_end(void)
 {
 	if (!hooks_area)
 		return;
-	dl_iterate_phdr(module_put, NULL); /* what was loaded since */
+	hooks_modules_tell(); /* what was loaded since */
 	hooks_self_end();
 }

@@ -206,14 +206,10 @@ struct hooks_thread *hooks_thread_create(uint32_t parent)
 	return thread;
 }
 
-struct hooks_thread *hooks_thread_start(uint32_t parent)
+static struct hooks_thread *thread_start(uint32_t parent)
 {
-	struct hooks_thread *thread;
+	struct hooks_thread *thread = hooks_thread_create(parent);
 
-	if (!hooks_area || hooks_phase != PHASE_NEW)
-		return NULL;
-	hooks_phase = PHASE_STARTING; /* what is called here may be instrumented itself */
-	thread = hooks_thread_create(parent);
 	if (!thread) {
 		hooks_phase = PHASE_OVER;
 		return NULL;
@@ -225,6 +221,21 @@ struct hooks_thread *hooks_thread_start(uint32_t parent)
 	__atomic_store_n(&thread->slot->state, CALL_SLOT_LIVE, __ATOMIC_RELEASE);
 	hooks_phase = PHASE_RUNNING;
 	hooks_self = thread;
+	return thread;
+}
+
+/* Nothing that is called here may be where the program cancels the thread. */
+struct hooks_thread *hooks_thread_start(uint32_t parent)
+{
+	struct hooks_thread *thread;
+	int before;
+
+	if (!hooks_area || hooks_phase != PHASE_NEW)
+		return NULL;
+	hooks_phase = PHASE_STARTING; /* what is called here may be instrumented itself */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	thread = thread_start(parent);
+	pthread_setcancelstate(before, NULL);
 	return thread;
 }
 

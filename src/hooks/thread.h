@@ -66,6 +66,10 @@ void hooks_java_begin(void);
 
 uint64_t hooks_cpu_clock(void);
 
+uint64_t hooks_median(uint64_t *ticks, size_t count);
+/* What is loaded now is told to the host. */
+void hooks_modules_tell(void);
+
 /* Nobody will make room. */
 bool hooks_host_is_gone(void);
 /* Waits for room as long as there is a host. */
@@ -104,6 +108,20 @@ static inline uint64_t hooks_time(const struct hooks_thread *thread, uint32_t *r
 	return now;
 }
 
+/* The same where the clock is the time stamp counter. */
+static inline uint64_t hooks_ticks(const struct hooks_thread *thread, uint32_t *ret_lock)
+{
+	uint64_t now;
+
+	do {
+		*ret_lock = __atomic_load_n(&thread->page->lock, __ATOMIC_ACQUIRE);
+		now = __rdtsc();
+		__asm__ volatile("" ::: "memory");
+	} while (__builtin_expect(
+		*ret_lock != __atomic_load_n(&thread->page->lock, __ATOMIC_RELAXED), 0));
+	return now;
+}
+
 static inline void hooks_charge(struct hooks_thread *thread)
 {
 	struct call_amount *amount = call_tree_current(&thread->tree)->amounts;
@@ -120,4 +138,24 @@ static inline void hooks_charge(struct hooks_thread *thread)
 	thread->now.base += interval;
 	if (!thread->tree.weighs_itself)
 		thread->tree.head->total += interval;
+}
+
+/* False: this interrupts a hook, and is not recorded. */
+static inline bool hooks_event_begin(struct hooks_thread *thread)
+{
+	if (__builtin_expect(thread->busy, 0)) {
+		__atomic_add_fetch(&hooks_area->interrupted, 1, __ATOMIC_RELAXED);
+		return false;
+	}
+	thread->busy = 1;
+	__asm__ volatile("" ::: "memory");
+	if (thread->timed)
+		hooks_charge(thread);
+	return true;
+}
+
+static inline void hooks_event_end(struct hooks_thread *thread)
+{
+	__asm__ volatile("" ::: "memory");
+	thread->busy = 0;
 }

@@ -26,7 +26,7 @@
 
 enum {
 	CALL_AREA_MAGIC = 0x41534341,
-	CALL_AREA_VERSION = 3,
+	CALL_AREA_VERSION = 4,
 	CALL_MODULES_MAX = 1024,
 	CALL_AREA_SLOTS = 1 << 20,
 	CALL_SLOT_NODES = 4096, /* where the nodes begin in a slot */
@@ -106,6 +106,11 @@ struct call_area {
 	uint32_t java_routines; /* the last number that was given to one */
 	uint32_t java_metrics; /* 1: slots have room for the metrics of Java */
 	uint64_t java[CALL_JAVA_COUNT];
+	uint64_t entries; /* 1: programs that tell entries only are recorded as well */
+	uint64_t entries_overhead; /* ticks, in these */
+	uint64_t no_exits; /* entries whose exits are not seen */
+	uint64_t patched; /* patchable entries that became calls */
+	uint64_t unpatched; /* others: too short, or threads ran already */
 	char names[64]; /* path of the file that names of Java are appended to */
 	struct call_module modules[CALL_MODULES_MAX];
 };

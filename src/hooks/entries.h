@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Programs that tell entries only, and how their exits are seen all the same (entries.c). */
+#pragma once
+
+#include <stdint.h>
+
+#include "hooks/thread.h"
+
+#define SEEN __attribute__((visibility("default")))
+
+/*
+ * A function's first and last word from entry.S. Each of these says whether the next one has to be
+ * asked: what changes no register but the one of its result, what needs the general ones, what may
+ * change all of them.
+ */
+#define QUICK __attribute__((no_caller_saved_registers))
+
+QUICK int hooks_enter_quickly(uint64_t routine, uint64_t *slot);
+QUICK int hooks_return_quickly(uint64_t *slot);
+int hooks_entered(uint64_t routine, uint64_t *slot);
+void hooks_entered_slow(uint64_t routine, uint64_t *slot);
+int hooks_returned(uint64_t *slot);
+void hooks_returned_slow(uint64_t *slot);
+
+/* Makes the memory of ways back. */
+void hooks_entries_start(void);
+/* Ticks that are added to each interval, measured in the calling thread's tree. */
+uint64_t hooks_entries_calibrate(void);
+
+/* Code that calls may come from. */
+void hooks_text_add(uint64_t start, uint64_t end);
+/* Puts calls into the patchable entries of modules that are new. */
+void hooks_patches_look(void);
+/* Before the program's dlsym(), which is then hooks_dlsym. */
+void hooks_looked_up(const void *library);
+extern void *(*hooks_dlsym)(void *library, const char *name);
+
+/* In entry.S. */
+void hooks_patched(void);
+void hooks_patched_front(void);
+void hooks_return(void);
+void hooks_nothing(void);
+extern char hooks_ways[];
+/* What slow calls keep of the processor's state: bits of XCR0; 0: by fxsave. */
+extern uint32_t hooks_states;
