@@ -27,7 +27,7 @@ static void bases_make(struct call_snapshot *snapshot, uint64_t overhead)
 
 		node->amounts[0].base += node->amounts[0].elapsed;
 	}
-	call_snapshot_settle(snapshot, overhead);
+	call_snapshot_settle(snapshot, call_snapshot_overhead(snapshot, overhead));
 }
 
 int call_engine_take(const void *shared, struct call_snapshot *ret,

@@ -197,17 +197,46 @@ static uint64_t node_intervals(const struct call_snapshot *snapshot, const struc
 	return intervals;
 }
 
-uint64_t call_snapshot_overhead(const struct call_snapshot *snapshot, uint64_t overhead)
+/* Intervals of a node, or of all nodes of a routine, and what they took. */
+struct intervals {
+	uint64_t count;
+	int64_t base;
+};
+
+static void intervals_add(struct intervals *intervals, const struct call_snapshot *snapshot,
+			  const struct call_node *node)
+{
+	intervals->count += node_intervals(snapshot, node);
+	intervals->base += (int64_t)node->amounts[0].base;
+}
+
+/* The least of `overhead` and the mean of many intervals. */
+static uint64_t intervals_bound(const struct intervals *intervals, uint64_t overhead)
 {
 	enum { MANY = 1000 };
+	uint64_t mean;
 
+	if (intervals->count < MANY || intervals->base < 0)
+		return overhead;
+	mean = (uint64_t)intervals->base / intervals->count;
+	return mean < overhead ? mean : overhead;
+}
+
+uint64_t call_snapshot_overhead(const struct call_snapshot *snapshot, uint64_t overhead)
+{
 	for (uint32_t i = 0; i < snapshot->reached && snapshot->head.metrics; i++) {
 		const struct call_node *node = call_snapshot_node(snapshot, snapshot->order[i]);
-		uint64_t intervals = node_intervals(snapshot, node);
-		int64_t base = (int64_t)node->amounts[0].base;
+		uint64_t *first = map_find(&snapshot->routines, node->routine);
+		struct intervals one = {}, all = {};
 
-		if (intervals >= MANY && base >= 0 && (uint64_t)base / intervals < overhead)
-			overhead = (uint64_t)base / intervals;
+		intervals_add(&one, snapshot, node);
+		overhead = intervals_bound(&one, overhead);
+		if (!first || *first != snapshot->order[i])
+			continue;
+		for (uint32_t at = snapshot->order[i]; at != CALL_NONE;
+		     at = call_snapshot_node(snapshot, at)->instance)
+			intervals_add(&all, snapshot, call_snapshot_node(snapshot, at));
+		overhead = intervals_bound(&all, overhead);
 	}
 	return overhead;
 }

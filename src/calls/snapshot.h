@@ -46,7 +46,7 @@ void call_snapshot_settle(struct call_snapshot *snapshot, uint64_t overhead);
 /*
  * The cost of the measurement as far as it can be true. It was measured before the program ran, and
  * the same code may be cheaper within it, where a compiler has inlined it: it cannot be more than
- * the mean interval of a node that has many.
+ * the mean interval of a node, or of a routine, that has many.
  */
 uint64_t call_snapshot_overhead(const struct call_snapshot *snapshot, uint64_t overhead);
 

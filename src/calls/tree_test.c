@@ -521,6 +521,36 @@ static void test_overhead(void **state)
 	fixture_deinit(&fixture);
 }
 
+/* The same of a routine on many paths, each of which is taken now and then. */
+static void test_overhead_of_routine(void **state)
+{
+	enum { PATHS = 100, CALLS = 50, TICKS = 20 };
+	struct fixture fixture;
+	struct call_snapshot snapshot;
+	struct call_amount now[1] = {};
+
+	fixture_init(&fixture, 1, 400, 4, CALL_STACK_UNKNOWN);
+	call_tree_start(&fixture.tree, now);
+	for (int i = 0; i < PATHS * CALLS; i++) {
+		call_tree_charge(&fixture.tree, now);
+		call_tree_enter(&fixture.tree, 100 + (uint64_t)(i % PATHS), 0);
+		now[0].base += 10 * TICKS;
+		call_tree_charge(&fixture.tree, now);
+		call_tree_enter(&fixture.tree, 7, 0);
+		now[0].base += TICKS;
+		call_tree_charge(&fixture.tree, now);
+		call_tree_leave(&fixture.tree, 7, 0);
+		now[0].base += 10 * TICKS;
+		call_tree_charge(&fixture.tree, now);
+		call_tree_leave(&fixture.tree, 100 + (uint64_t)(i % PATHS), 0);
+		now[0].base += 10 * TICKS;
+	}
+	fixture_snapshot(&fixture, &snapshot);
+	assert_int_equal(call_snapshot_overhead(&snapshot, 5 * TICKS), TICKS);
+	call_snapshot_deinit(&snapshot);
+	fixture_deinit(&fixture);
+}
+
 /* Whatever lies in shared memory: refused, or a tree in which each node is reached once. */
 static void test_hostile_snapshot(void **state)
 {
@@ -585,6 +615,7 @@ int main(void)
 		cmocka_unit_test(test_too_deep),
 		cmocka_unit_test(test_counter_goes_back),
 		cmocka_unit_test(test_overhead),
+		cmocka_unit_test(test_overhead_of_routine),
 		cmocka_unit_test(test_hostile_snapshot),
 		cmocka_unit_test(test_snapshot_of_changing),
 	};
