@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 
 ASSAY = os.path.abspath(os.environ.get("ASSAY", "build/assay"))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -392,6 +393,30 @@ class Programs(unittest.TestCase):
         both, different, total = self.compare(["sqlite3", ":memory:", sql])
         self.assertGreater(len(both), 500)
         self.as_callgrind(different)
+
+    @unittest.skipUnless(shutil.which("valgrind"), "valgrind is not installed")
+    def test_python_as_callgrind(self):
+        """An interpreter whose functions mostly have no name. It looks at its environment, which has as many variables
+        more here as valgrind puts into it."""
+        script = "def f(n): return n if n < 2 else f(n - 1) + f(n - 2)\nprint(f(9), sorted({str(i): i for i in range(99)})[:3])"
+        plain = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ} | {"PYTHONHASHSEED": "0"}
+        listed = subprocess.run(["valgrind", "-q", "--tool=none", "env"], env=plain, capture_output=True, text=True).stdout
+        more = {f"ADDED_{i}": "1" for i in range(len(listed.splitlines()) - len(plain))}
+        with unittest.mock.patch.dict(os.environ, plain, clear=True):
+            program = ["/usr/bin/python3", "-I", "-S", "-c", script]
+            theirs, _ = callgrind_counts(program)
+            os.environ.update(more)
+            ours = {(row["module"], row["symbol"]): row["calls"]
+                    for row in calls("--count", "--view", "functions", program=program, code=0)["rows"]}
+        both = [key for key in theirs if key in ours and is_comparable(key[0])]
+        named = [key for key in both if not key[1].startswith("sub_")]
+        different = {key: (theirs[key], ours[key]) for key in both if theirs[key] != ours[key]}
+        self.assertGreater(len(named), 200)
+        self.assertGreater(len(both) - len(different), len(both) * 9 // 10, different)
+        # Callgrind takes a jump out of code without a name for no call.
+        odd = {key: different[key] for key in named if key in different}
+        self.assertLessEqual(len(odd), len(named) // 50, odd)
+        self.assertLess(sum(abs(one - other) for one, other in odd.values()), sum(theirs[key] for key in named) / 500, odd)
 
 
 if __name__ == "__main__":
