@@ -7,8 +7,9 @@
  *	owner	nobody: it is a call; the recorder makes it at the end, a reader for what was killed
  *
  * Locations come sorted by module and address. Each module is opened once, its locations are
- * resolved in ascending order and many at a time, and it is closed again: memory is bounded by the
- * largest module.
+ * resolved in ascending order and many at a time, their frames are written in the order of their
+ * table, and it is closed again: memory is bounded by the largest modules. While one is worked on,
+ * the debug information of the next one is loaded.
  *
  * 1. Every location gets at least one frame; where nothing is known, its symbol is "[unknown]".
  * 2. A function is one symbol row per module and start address; a function seen only inlined is one
@@ -43,6 +44,9 @@ struct work {
 	struct symbols *symbols;
 	struct kallsyms *kallsyms;
 	struct jitmap *jitmap;
+	struct module_cache ahead; /* the next module, if nobody else keeps modules */
+	ARRAY(struct store_frame) frames; /* of the module */
+	struct progress progress;
 	struct map symbol_ids; /* hash of module and start, or of module and name, to id */
 	struct map code_kept; /* symbol ids */
 	struct map kernel_modules; /* name in strings to module id */
@@ -57,6 +61,8 @@ static void work_deinit(struct work *work)
 	symbols_destroy(work->symbols);
 	kallsyms_destroy(work->kallsyms);
 	jitmap_destroy(work->jitmap);
+	module_cache_deinit(&work->ahead);
+	array_deinit(&work->frames);
 	map_deinit(&work->symbol_ids);
 	map_deinit(&work->code_kept);
 	map_deinit(&work->kernel_modules);
@@ -230,7 +236,7 @@ static int answer_put(struct work *work, const struct store_unnamed *location,
 		row.line = answer->frames[depth].line;
 		err = frame_symbol(work, answer, depth, &row.symbol);
 		err = err ? err : file_put(work, answer->frames[depth].file, &row.file);
-		err = err ? err : store_frame_put(work->store, &row);
+		*array_push(&work->frames) = row;
 	}
 	if (!err && location->self)
 		err = code_keep(work, row.symbol, answer);
@@ -330,30 +336,52 @@ static int batch_name(struct work *work, const struct store_unnamed *locations, 
 	return err;
 }
 
+static struct module_cache *cache_of(struct work *work)
+{
+	return work->sources->cache ? work->sources->cache : &work->ahead;
+}
+
+static bool is_file_with_code(const struct store_module *module)
+{
+	return module->kind == MODULE_ELF || module->kind == MODULE_VDSO;
+}
+
 /* Failing to open is not an error: the module's locations then have no names. */
+static int file_open(struct work *work, const struct store_module *module)
+{
+	int fd = work->sources->open(work->sources->ctx, module);
+
+	if (fd < 0)
+		log_debug("%s: cannot be opened: %s", module->path, strerror(-fd));
+	return fd;
+}
+
+static void symbols_of(struct work *work, const struct store_module *module, struct symbols **ret)
+{
+	AUTO(close_fd) int fd = -1;
+
+	*ret = module_cache_take(cache_of(work), module->id.v);
+	if (*ret)
+		return;
+	fd = file_open(work, module);
+	if (fd >= 0 && symbols_open(fd, module->path, ret))
+		log_debug("%s", err_text());
+}
+
 static void module_open(struct work *work)
 {
 	AUTO(close_fd) int fd = -1;
 
-	if (work->module.kind == MODULE_KERNEL) {
+	if (is_file_with_code(&work->module)) {
+		symbols_of(work, &work->module, &work->symbols);
+	} else if (work->module.kind == MODULE_KERNEL) {
 		if (kallsyms_open(NULL, &work->kallsyms))
 			log_debug("%s", err_text());
-		return;
+	} else if (work->module.kind == MODULE_JIT) {
+		fd = file_open(work, &work->module);
+		if (fd >= 0 && jitmap_open(fd, &work->jitmap))
+			log_debug("%s", err_text());
 	}
-	if (work->module.kind == MODULE_ANON || work->module.kind == MODULE_MARK)
-		return;
-	if (work->sources->cache)
-		work->symbols = module_cache_take(work->sources->cache, work->module.id.v);
-	if (work->symbols)
-		return;
-	fd = work->sources->open(work->sources->ctx, &work->module);
-	if (fd < 0) {
-		log_debug("%s: cannot be opened: %s", work->module.path, strerror(-fd));
-		return;
-	}
-	if (work->module.kind == MODULE_JIT ? jitmap_open(fd, &work->jitmap)
-					    : symbols_open(fd, work->module.path, &work->symbols))
-		log_debug("%s", err_text());
 }
 
 static void module_close(struct work *work)
@@ -365,7 +393,31 @@ static void module_close(struct work *work)
 	jitmap_destroy(take_ptr(work->jitmap));
 }
 
-static int module_name(struct work *work, const struct store_unnamed *locations, size_t count)
+static int frame_compare(const void *left, const void *right)
+{
+	const struct store_frame *a = left, *b = right;
+
+	if (a->location.v != b->location.v)
+		return a->location.v < b->location.v ? -1 : 1;
+	return a->depth < b->depth ? -1 : a->depth > b->depth;
+}
+
+static int frames_put(struct work *work)
+{
+	int err = 0;
+
+	if (work->frames.count)
+		qsort(work->frames.items, work->frames.count, sizeof(*work->frames.items),
+		      frame_compare);
+	for (size_t i = 0; i < work->frames.count && !err; i++)
+		err = store_frame_put(work->store, &work->frames.items[i]);
+	work->frames.count = 0;
+	return err;
+}
+
+/* The locations of one module, which lie behind `before` others of `total`. */
+static int module_name(struct work *work, const struct store_unnamed *locations, size_t count,
+		       size_t before, size_t total)
 {
 	AUTO(free_ptr) char *texts = NULL;
 	int err = store_module_get(work->store, locations[0].module, &work->module, &texts);
@@ -373,10 +425,49 @@ static int module_name(struct work *work, const struct store_unnamed *locations,
 	if (err)
 		return err;
 	module_open(work);
-	for (size_t i = 0; i < count && !err; i += SYMBOLS_BATCH_MAX)
+	for (size_t i = 0; i < count && !err; i += SYMBOLS_BATCH_MAX) {
+		progress_set(&work->progress, before + i, total);
 		err = batch_name(work, &locations[i],
 				 count - i < SYMBOLS_BATCH_MAX ? count - i : SYMBOLS_BATCH_MAX);
+	}
 	module_close(work);
+	return err ? err : frames_put(work);
+}
+
+static int module_prepare(struct work *work, struct module_id id)
+{
+	AUTO(free_ptr) char *texts = NULL;
+	AUTO(symbols_destroy_auto) struct symbols *symbols = NULL;
+	struct store_module module;
+	int err = store_module_get(work->store, id, &module, &texts);
+
+	if (err || !is_file_with_code(&module) || cache_of(work)->count >= MODULE_CACHE_MAX)
+		return err;
+	symbols_of(work, &module, &symbols);
+	if (symbols)
+		symbols_prepare(symbols);
+	module_cache_put(cache_of(work), id.v, take_ptr(symbols));
+	return 0;
+}
+
+static size_t module_end(const struct store_unnamed *locations, size_t begin, size_t count)
+{
+	size_t end = begin;
+
+	while (end < count && locations[end].module.v == locations[begin].module.v)
+		end++;
+	return end;
+}
+
+static int locations_name(struct work *work, const struct store_unnamed *unnamed, size_t count)
+{
+	int err = count ? module_prepare(work, unnamed[0].module) : 0;
+
+	for (size_t begin = 0, end; begin < count && !err; begin = end) {
+		end = module_end(unnamed, begin, count);
+		err = end < count ? module_prepare(work, unnamed[end].module) : 0;
+		err = err ? err : module_name(work, unnamed + begin, end - begin, begin, count);
+	}
 	return err;
 }
 
@@ -384,18 +475,13 @@ int symbolise_from(struct store *store, const struct symbolise_sources *sources)
 {
 	AUTO(work_deinit) struct work work = { .store = store, .sources = sources };
 	AUTO(free_ptr) struct store_unnamed *unnamed = NULL;
-	AUTO(progress_end) struct progress progress;
-	size_t count, end;
+	size_t count;
 	int err;
 
-	progress_begin(&progress, "finding names");
+	progress_begin(&work.progress, "finding names");
 	err = store_unnamed_list(store, &unnamed, &count);
-	for (size_t begin = 0; begin < count && !err; begin = end) {
-		for (end = begin; end < count && unnamed[end].module.v == unnamed[begin].module.v;)
-			end++;
-		progress_set(&progress, begin, count);
-		err = module_name(&work, unnamed + begin, end - begin);
-	}
+	err = err ? err : locations_name(&work, unnamed, count);
+	progress_end(&work.progress);
 	return err ? err : store_commit(store);
 }
 

@@ -348,9 +348,8 @@ int container_attempt(const char *name, unsigned ways, const char *vfs, sqlite3 
 	int flags = ways & CONTAINER_READ ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE;
 	int rc = vfs_register();
 
-	/* One thread reads: locks for several are a fifth of the work. */
-	if (ways)
-		flags |= SQLITE_OPEN_NOMUTEX;
+	/* One thread at a time reads, or writes: locks for several are a fifth of the work. */
+	flags |= SQLITE_OPEN_NOMUTEX;
 	rc = rc ? rc : sqlite3_open_v2(name, ret, flags, vfs);
 	if (rc)
 		return *ret ? sqlite3_extended_errcode(*ret) : rc;

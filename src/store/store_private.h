@@ -33,15 +33,12 @@ enum {
 	X(FILE_FIND, "select id from file where path = ?")                                         \
 	X(FILE_NEXT, "select coalesce(max(id), 0) + 1 from file")                                  \
 	X(UNNAMED_LIST,                                                                            \
-	  "with hit (location, self) as (select location, sum(count) from (select "                \
-	  "stack.location, "                                                                       \
-	  "sample.count from sample cross join stack on stack.id = sample.stack "                  \
-	  "union all select location, total from value "                                           \
-	  "union all select location, 1 from block) group by location) "                           \
-	  "select location.id, location.module, location.address, coalesce(hit.self, 0) "          \
-	  "from location left join hit on hit.location = location.id "                             \
-	  "where not exists (select 1 from frame where frame.location = location.id) "             \
-	  "order by location.module, location.address < 0, location.address")
+	  "select id, module, address from location "                                              \
+	  "where not exists (select 1 from frame where frame.location = location.id)")             \
+	X(HIT_LIST, "select stack.location, sample.count from sample "                             \
+		    "cross join stack on stack.id = sample.stack "                                 \
+		    "union all select location, total from value "                                 \
+		    "union all select location, 1 from block")
 
 enum store_statement {
 #define X(name, sql) STATEMENT_##name,

@@ -249,3 +249,33 @@ int elf_image_read(const struct elf_image *image, uint64_t address, void *ret, s
 	}
 	return -ENOENT;
 }
+
+int elf_window_read(struct elf_window *window, const struct elf_image *image, uint64_t address,
+		    void *ret, size_t size)
+{
+	uint64_t into = address - window->address;
+	int got;
+
+	if (size > ELF_WINDOW / 2)
+		return elf_image_read(image, address, ret, size);
+	if (into >= window->size || window->size - into < size) {
+		if (!window->bytes)
+			window->bytes = mem_alloc(ELF_WINDOW);
+		window->size = 0;
+		got = elf_image_read(image, address, window->bytes, ELF_WINDOW);
+		if (got <= 0)
+			return got;
+		window->address = address;
+		window->size = (size_t)got;
+		into = 0;
+	}
+	size = size < window->size - into ? size : window->size - into;
+	memcpy(ret, window->bytes + into, size);
+	return (int)size;
+}
+
+void elf_window_deinit(struct elf_window *window)
+{
+	free(window->bytes);
+	*window = (struct elf_window){};
+}

@@ -36,3 +36,20 @@ struct elf_segment *elf_image_sections(const struct elf_image *image, size_t *re
 void elf_image_build_id(const struct elf_image *image, struct build_id *ret);
 /* As symbols_code(). */
 int elf_image_read(const struct elf_image *image, uint64_t address, void *ret, size_t size);
+
+/*
+ * What lies around the last address that was read, so that neighbours cost no system call. Zero at
+ * first.
+ */
+enum { ELF_WINDOW = 16 << 10 };
+
+struct elf_window {
+	uint8_t *bytes;
+	uint64_t address;
+	size_t size; /* bytes from address on that are known */
+};
+
+void elf_window_deinit(struct elf_window *window);
+/* As elf_image_read(); always of the same image. */
+int elf_window_read(struct elf_window *window, const struct elf_image *image, uint64_t address,
+		    void *ret, size_t size);

@@ -95,6 +95,7 @@ static void table_read(struct fde_table *table, const struct elf_image *image)
 void fde_table_deinit(struct fde_table *table)
 {
 	free(table->entries);
+	elf_window_deinit(&table->window);
 	*table = (struct fde_table){};
 }
 
@@ -120,13 +121,13 @@ static const struct fde_entry *entry_find(const struct fde_table *table, uint64_
 }
 
 /* That the FDE points back at the function shows that it has the form we assume. */
-static bool fde_read(const struct fde_table *table, const struct elf_image *image,
+static bool fde_read(struct fde_table *table, const struct elf_image *image,
 		     const struct fde_entry *entry, uint64_t *ret_start, uint64_t *ret_size)
 {
 	uint64_t at = entry_address(table, entry->fde);
 	struct fde fde;
 
-	if (!read_at(image, at, &fde, sizeof(fde)))
+	if (elf_window_read(&table->window, image, at, &fde, sizeof(fde)) != (int)sizeof(fde))
 		return false;
 	*ret_start = entry_address(table, entry->function);
 	*ret_size = fde.size;

@@ -22,6 +22,7 @@ struct fde_table {
 	uint64_t base; /* address that entries are relative to */
 	struct fde_entry *entries;
 	size_t count;
+	struct elf_window window; /* of what they point to */
 };
 
 void fde_table_deinit(struct fde_table *table);

@@ -46,6 +46,7 @@ struct symbols {
 	struct strtab strings; /* every string ever answered */
 	ARRAY(const char *) numbered; /* the worker's numbers to strings */
 	ARRAY(struct symbol_frame) frames; /* of the last answers */
+	struct elf_window code;
 	struct fde_table functions; /* for those without a name */
 	uint64_t unnamed_start, unnamed_size; /* the one found last */
 };
@@ -72,6 +73,7 @@ void symbols_destroy(struct symbols *symbols)
 		return;
 	worker_stop(&symbols->worker);
 	fde_table_deinit(&symbols->functions);
+	elf_window_deinit(&symbols->code);
 	elf_image_deinit(&symbols->image);
 	strtab_deinit(&symbols->strings);
 	array_deinit(&symbols->numbered);
@@ -96,6 +98,23 @@ static void trust_lower(struct symbols *symbols)
 						: "its functions have no names");
 }
 
+static int worker_ready(struct symbols *symbols)
+{
+	if (symbols->worker.pid)
+		return 0;
+	symbols->numbered.count = 0;
+	*array_push(&symbols->numbered) = "";
+	return worker_start(&symbols->worker, symbols->fd, symbols->path,
+			    symbols->trust == TRUST_ALL, &limits);
+}
+
+/* A worker that cannot be started is said where it is asked. */
+void symbols_prepare(struct symbols *symbols)
+{
+	if (symbols->trust != TRUST_NOTHING && !symbols->worker.pid && !worker_ready(symbols))
+		worker_load(&symbols->worker);
+}
+
 static const char *string_keep(struct symbols *symbols, const char *text)
 {
 	return strtab_get(&symbols->strings, strtab_add(&symbols->strings, text));
@@ -107,15 +126,6 @@ static void strings_learn(struct symbols *symbols, const struct worker_reply *re
 
 	for (uint32_t i = 0; i < reply->string_count; i++, text += strlen(text) + 1)
 		*array_push(&symbols->numbered) = string_keep(symbols, text);
-}
-
-static int worker_ready(struct symbols *symbols)
-{
-	if (symbols->worker.pid)
-		return 0;
-	symbols->numbered.count = 0;
-	return worker_start(&symbols->worker, symbols->fd, symbols->path,
-			    symbols->trust == TRUST_ALL, &limits);
 }
 
 static int symbols_ask(struct symbols *symbols, enum worker_question question,
@@ -201,6 +211,20 @@ void symbols_resolve_many(struct symbols *symbols, const uint64_t *addresses, si
 		else
 			unnamed_answer(symbols, addresses[i], &symbols->frames.items[row_count + i],
 				       &ret[i]);
+}
+
+void symbols_places(struct symbols *symbols, const uint64_t *addresses, size_t count, uint64_t *ret)
+{
+	AUTO(free_ptr) struct worker_reply *reply = NULL;
+	bool told = symbols_ask(symbols, WORKER_PLACES, addresses, count, &reply) == 0;
+	const struct worker_answer *answers = told ? worker_reply_answers(reply) : NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		if (told && answers[i].result == 0)
+			ret[i] = answers[i].address;
+		else
+			ret[i] = unnamed_find(symbols, addresses[i]) ? 0 : symbols->unnamed_start;
+	}
 }
 
 int symbols_resolve(struct symbols *symbols, uint64_t address, struct symbol_answer *ret)
@@ -351,5 +375,5 @@ const char *symbol_encoding_text(enum symbol_encoding encoding)
 
 int symbols_code(struct symbols *symbols, uint64_t address, void *ret, size_t size)
 {
-	return elf_image_read(&symbols->image, address, ret, size);
+	return elf_window_read(&symbols->code, &symbols->image, address, ret, size);
 }

@@ -93,6 +93,18 @@ enum { SYMBOLS_BATCH_MAX = 512 };
 void symbols_resolve_many(struct symbols *symbols, const uint64_t *addresses, size_t count,
 			  struct symbol_answer *ret);
 /*
+ * Begins to read the file, in a process of its own: the first question is then answered sooner. Not
+ * needed.
+ */
+void symbols_prepare(struct symbols *symbols);
+/*
+ * Where the same addresses would get the same answer from symbols_resolve_many(), *ret has the same
+ * number: the question whose answer costs least. Numbers of different calls compare, except that
+ * equal places may have different ones where the worker died in between.
+ */
+void symbols_places(struct symbols *symbols, const uint64_t *addresses, size_t count,
+		    uint64_t *ret);
+/*
  * The parameters that a function gets in integer registers, by DWARF. address: where it begins. A
  * parameter of which it is not certain how it is passed ends the list. -ENOENT: DWARF knows no
  * function that begins there, or one whose parameters the compiler may have changed. Strings live

@@ -644,6 +644,54 @@ static void many_are_answered_like_one(void **state)
 	assert_true(known > SYMBOLS_BATCH_MAX / 2);
 }
 
+static bool frames_equal(const struct symbol_answer *a, const struct symbol_answer *b)
+{
+	if (a->address != b->address || a->frame_count != b->frame_count)
+		return false;
+	for (size_t i = 0; i < a->frame_count; i++)
+		if (strcmp(a->frames[i].name, b->frames[i].name) ||
+		    a->frames[i].line != b->frames[i].line ||
+		    (a->frames[i].file != b->frames[i].file &&
+		     (!a->frames[i].file || !b->frames[i].file ||
+		      strcmp(a->frames[i].file, b->frames[i].file))))
+			return false;
+	return true;
+}
+
+/* Places tell the same neighbours apart as whole answers; the worker was at work before. */
+static void places_tell_answers_apart(const char *path, uint64_t start)
+{
+	AUTO(symbols_destroy_auto) struct symbols *symbols = symbols_of(path);
+	struct symbol_answer answers[SYMBOLS_BATCH_MAX];
+	uint64_t addresses[SYMBOLS_BATCH_MAX], places[SYMBOLS_BATCH_MAX];
+	size_t borders = 0;
+
+	symbols_prepare(symbols);
+	symbols_prepare(symbols);
+	for (size_t i = 0; i < SYMBOLS_BATCH_MAX; i++)
+		addresses[i] = start + i;
+	symbols_places(symbols, addresses, SYMBOLS_BATCH_MAX, places);
+	symbols_resolve_many(symbols, addresses, SYMBOLS_BATCH_MAX, answers);
+	for (size_t i = 1; i < SYMBOLS_BATCH_MAX; i++) {
+		bool same = frames_equal(&answers[i - 1], &answers[i]);
+
+		assert_int_equal(places[i - 1] == places[i], same);
+		borders += !same;
+	}
+	assert_true(borders > 2);
+}
+
+static void places_differ_where_answers_do(void **state)
+{
+	uint64_t start;
+
+	fixture_write("prog.c", c_source);
+	fixture_run("gcc -g -O2 -o prog prog.c && strip -o bare prog");
+	start = address_of("prog", "hidden") - 200;
+	places_tell_answers_apart("prog", start);
+	places_tell_answers_apart("bare", start);
+}
+
 static void code_is_what_objcopy_extracts(void **state)
 {
 	AUTO(symbols_destroy_auto) struct symbols *symbols = NULL;
@@ -834,6 +882,7 @@ int main(void)
 		cmocka_unit_test(assembly_without_sizes_is_named),
 		cmocka_unit_test(objects_have_names),
 		cmocka_unit_test(many_are_answered_like_one),
+		cmocka_unit_test(places_differ_where_answers_do),
 		cmocka_unit_test(code_is_what_objcopy_extracts),
 		cmocka_unit_test(build_id_agrees_with_readelf),
 		cmocka_unit_test(vdso_is_read_from_memory),

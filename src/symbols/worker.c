@@ -169,6 +169,28 @@ static void frames_say(struct speaker *speaker, struct resolver *resolver, uint6
 		};
 }
 
+static uint64_t place_of(const struct symbol_answer *answer)
+{
+	uint64_t place = answer->address;
+
+	for (size_t i = 0; i < answer->frame_count; i++) {
+		place = hash64_pair(place, (uintptr_t)answer->frames[i].name);
+		place = hash64_pair(place, (uintptr_t)answer->frames[i].file);
+		place = hash64_pair(place, answer->frames[i].line);
+	}
+	return place;
+}
+
+static void place_say(struct speaker *speaker, struct resolver *resolver, uint64_t address)
+{
+	struct symbol_answer found;
+	struct worker_answer answer = { .result = resolver_resolve(resolver, address, &found) };
+
+	if (!answer.result)
+		answer.address = place_of(&found);
+	*array_push(&speaker->answers) = answer;
+}
+
 static void parameters_say(struct speaker *speaker, struct resolver *resolver, uint64_t address)
 {
 	struct symbol_parameter found[SYMBOL_PARAMETERS_MAX];
@@ -243,6 +265,8 @@ static void request_answer(struct speaker *speaker, struct resolver *resolver,
 	for (uint32_t i = 0; i < request->count; i++)
 		if (request->question == WORKER_PARAMETERS)
 			parameters_say(speaker, resolver, addresses[i]);
+		else if (request->question == WORKER_PLACES)
+			place_say(speaker, resolver, addresses[i]);
 		else
 			frames_say(speaker, resolver, addresses[i]);
 }
@@ -285,6 +309,7 @@ static void worker_serve(const char *path, bool with_dwarf, const struct worker_
 	uint64_t addresses[SYMBOLS_BATCH_MAX];
 
 	strtab_add(&speaker.strings, "");
+	speaker.strings_sent = 1;
 	while (request_read(&request, addresses)) {
 		allowance_renew(limits);
 		if (!resolver)
@@ -333,7 +358,7 @@ int worker_start(struct worker *worker, int fd, const char *path, bool with_dwar
 	if (pid == 0)
 		worker_main(fd, sockets[1], path, with_dwarf, limits);
 	close(sockets[1]);
-	*worker = (struct worker){ .pid = pid, .socket = sockets[0] };
+	*worker = (struct worker){ .pid = pid, .socket = sockets[0], .string_count = 1 };
 	return 0;
 }
 
@@ -368,6 +393,7 @@ static bool answers_sound(const struct worker_reply *reply, enum worker_question
 {
 	const struct worker_answer *answers = worker_reply_answers(reply);
 	static const uint32_t mosts[] = { [WORKER_FRAMES] = RESOLVER_FRAMES_MAX,
+					  [WORKER_PLACES] = 0,
 					  [WORKER_PARAMETERS] = SYMBOL_PARAMETERS_MAX,
 					  [WORKER_LINES] = WORKER_LINES_MAX,
 					  [WORKER_NAMES] = WORKER_NAMES_MAX };
@@ -422,15 +448,14 @@ static bool request_write(int socket, enum worker_question question, const uint6
 	       socket_write(socket, addresses, count * sizeof(*addresses));
 }
 
-int worker_ask(struct worker *worker, enum worker_question question, const uint64_t *addresses,
-	       size_t count, struct worker_reply **ret)
+static int reply_take(struct worker *worker, enum worker_question question, size_t count,
+		      struct worker_reply **ret)
 {
 	AUTO(free_ptr) struct worker_reply *reply = NULL;
 	struct worker_reply header;
 	size_t rest;
 
-	if (!request_write(worker->socket, question, addresses, count) ||
-	    !socket_read(worker->socket, &header, sizeof(header)) || !header_sound(&header, count))
+	if (!socket_read(worker->socket, &header, sizeof(header)) || !header_sound(&header, count))
 		return -EPIPE;
 	rest = reply_rest(&header);
 	reply = mem_alloc(sizeof(header) + rest);
@@ -442,6 +467,30 @@ int worker_ask(struct worker *worker, enum worker_question question, const uint6
 	worker->string_count += reply->string_count;
 	*ret = take_ptr(reply);
 	return 0;
+}
+
+/* Places of nothing: a question like others, whose reply is empty. */
+void worker_load(struct worker *worker)
+{
+	worker->loading = request_write(worker->socket, WORKER_PLACES, NULL, 0);
+}
+
+static int load_end(struct worker *worker)
+{
+	AUTO(free_ptr) struct worker_reply *reply = NULL;
+
+	if (!worker->loading)
+		return 0;
+	worker->loading = false;
+	return reply_take(worker, WORKER_PLACES, 0, &reply);
+}
+
+int worker_ask(struct worker *worker, enum worker_question question, const uint64_t *addresses,
+	       size_t count, struct worker_reply **ret)
+{
+	if (load_end(worker) || !request_write(worker->socket, question, addresses, count))
+		return -EPIPE;
+	return reply_take(worker, question, count, ret);
 }
 
 int worker_stop(struct worker *worker)

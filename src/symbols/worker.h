@@ -13,11 +13,17 @@
 struct worker {
 	pid_t pid; /* 0: none runs */
 	int socket;
-	uint32_t string_count; /* of all replies so far */
+	bool loading; /* an answer to worker_load() is still to come */
+	uint32_t string_count; /* of all replies so far, and number 0 */
 };
 
 enum worker_question {
 	WORKER_FRAMES, /* rows: texts name, linkage, file; numbers line */
+	/*
+	 * No rows. In place of the address of a function a number that is the same for the same
+	 * function, frames and line, while this worker lives.
+	 */
+	WORKER_PLACES,
 	WORKER_PARAMETERS, /* rows: texts name, type; numbers argument, encoding, size */
 	/*
 	 * In place of addresses: unit, first row. Rows: texts file; numbers line, low and high half
@@ -43,7 +49,7 @@ struct worker_request {
 /*
  * A reply: this, then the answers in the order of the addresses, the rows, and text_size bytes of
  * NUL-terminated strings. Strings are numbered on from those of earlier replies, so that each is
- * sent once; number 0 is "", meaning none.
+ * sent once; number 0 is "", meaning none, and is not sent.
  */
 struct worker_reply {
 	uint32_t answer_count, row_count, string_count, text_size;
@@ -73,6 +79,8 @@ struct worker_limits {
 
 int worker_start(struct worker *worker, int fd, const char *path, bool with_dwarf,
 		 const struct worker_limits *limits);
+/* The file is read while the caller does something else; the next worker_ask() waits for that. */
+void worker_load(struct worker *worker);
 /*
  * Asks for at most SYMBOLS_BATCH_MAX addresses. *ret is a heap block, every number in it checked.
  * -EPIPE: the worker died or answered nonsense; worker_stop() then tells how it ended.

@@ -2,7 +2,9 @@
 /*
  * A block may lie across several lines, inlined functions, and even functions. So each of its
  * instructions is looked up, and neighbours for which the answer is the same become a part. Module
- * by module: the instructions of all its blocks, in ascending order, each once.
+ * by module, in the order of addresses, CHUNK blocks at a time: the instructions of all of them,
+ * each once. The rows come last, in the order of their table, which is what SQLite is fastest with.
+ * While the blocks of a module are worked on, the debug information of the next ones is loaded.
  *
  * How often a line was executed is how often its most executed instruction was: summing up the
  * blocks that an address lies in, over all addresses of the line.
@@ -21,7 +23,11 @@
 #include "base/progress.h"
 #include "symbols/symbols.h"
 
-enum { BLOCK_BYTES_MAX = STREAM_BLOCK_INSTRUCTIONS_MAX * ZYDIS_MAX_INSTRUCTION_LENGTH };
+enum {
+	BLOCK_BYTES_MAX = STREAM_BLOCK_INSTRUCTIONS_MAX * ZYDIS_MAX_INSTRUCTION_LENGTH,
+	CHUNK = 8192, /* blocks */
+	AHEAD = 2, /* modules */
+};
 
 /* From an address on, up to that of the next one, code was executed that often. */
 struct heat {
@@ -38,19 +44,28 @@ struct work {
 	uint32_t *order; /* block ids by module and address */
 	size_t order_count;
 	ZydisDecoder decoder;
+	struct progress progress;
 	struct symbols *symbols; /* of the module being worked on; NULL: none */
-	ARRAY(uint64_t) addresses; /* of its instructions */
-	ARRAY(uint64_t) places; /* what is known about each: equal for the same function and line */
+	ARRAY(uint8_t) lengths; /* of the instructions of the chunk, block by block */
+	uint16_t decoded[CHUNK]; /* by block of the chunk: its instructions; 0: as one part */
+	ARRAY(uint64_t) addresses; /* of the instructions of the chunk, each once, ascending */
+	ARRAY(uint64_t) places; /* of each: equal for the same function, frames and line */
+	ARRAY(struct store_block_part) parts; /* of all modules; those of a block together */
 	ARRAY(struct heat) heats;
 };
 
-static void work_deinit(struct work *work)
+static void work_destroy(struct work **slot)
 {
+	struct work *work = *slot;
+
 	free(work->order);
 	symbols_destroy(work->symbols);
+	array_deinit(&work->lengths);
 	array_deinit(&work->addresses);
 	array_deinit(&work->places);
+	array_deinit(&work->parts);
 	array_deinit(&work->heats);
+	free(work);
 }
 
 #define compare(a, b) (((a) > (b)) - ((a) < (b)))
@@ -73,9 +88,8 @@ static int address_compare(const void *left, const void *right)
 	return compare(*(const uint64_t *)left, *(const uint64_t *)right);
 }
 
-/* The lengths of a block's instructions; false: they are not those that the engine saw. */
-static bool block_decode(struct work *work, const struct executed_block *block,
-			 uint8_t ret[static STREAM_BLOCK_INSTRUCTIONS_MAX])
+/* Adds the lengths of a block's instructions; false: they are not those that the engine saw. */
+static bool block_decode(struct work *work, const struct executed_block *block)
 {
 	uint8_t code[BLOCK_BYTES_MAX];
 	ZydisDecodedInstruction instruction;
@@ -85,32 +99,28 @@ static bool block_decode(struct work *work, const struct executed_block *block,
 	    symbols_code(work->symbols, block->address, code, block->length) != (int)block->length)
 		return false;
 	for (; at < block->length && count < STREAM_BLOCK_INSTRUCTIONS_MAX;
-	     at += instruction.length) {
+	     at += instruction.length, count++) {
 		if (ZYAN_FAILED(ZydisDecoderDecodeInstruction(&work->decoder, NULL, code + at,
 							      block->length - at, &instruction)))
 			return false;
-		ret[count++] = instruction.length;
+		*array_push(&work->lengths) = instruction.length;
 	}
 	return at == block->length && count == block->instructions;
 }
 
-static void addresses_collect(struct work *work, const uint32_t *ids, size_t count)
+/* Blocks overlap mostly where they end with the same instructions. */
+static bool is_last(const struct work *work, uint64_t address)
 {
-	uint8_t lengths[STREAM_BLOCK_INSTRUCTIONS_MAX];
+	for (size_t i = work->addresses.count; i-- > 0 && work->addresses.items[i] >= address;)
+		if (work->addresses.items[i] == address)
+			return true;
+	return false;
+}
+
+static void addresses_sort(struct work *work)
+{
 	size_t kept = 0;
 
-	work->addresses.count = 0;
-	for (size_t i = 0; i < count; i++) {
-		const struct executed_block *block = &work->blocks[ids[i]];
-		uint64_t address = block->address;
-
-		if (!block_decode(work, block, lengths))
-			continue;
-		for (uint32_t j = 0; j < block->instructions; address += lengths[j++])
-			*array_push(&work->addresses) = address;
-	}
-	if (!work->addresses.count)
-		return;
 	qsort(work->addresses.items, work->addresses.count, sizeof(uint64_t), address_compare);
 	for (size_t i = 1; i < work->addresses.count; i++)
 		if (work->addresses.items[i] != work->addresses.items[kept])
@@ -118,31 +128,44 @@ static void addresses_collect(struct work *work, const uint32_t *ids, size_t cou
 	work->addresses.count = kept + 1;
 }
 
-static uint64_t answer_place(const struct symbol_answer *answer)
+/* At most CHUNK blocks. */
+static void addresses_collect(struct work *work, const uint32_t *ids, size_t count)
 {
-	uint64_t place = answer->address;
+	bool sorted = true;
 
-	for (size_t i = 0; i < answer->frame_count; i++) {
-		place = hash64_pair(place, (uintptr_t)answer->frames[i].name);
-		place = hash64_pair(place, (uintptr_t)answer->frames[i].file);
-		place = hash64_pair(place, answer->frames[i].line);
+	work->addresses.count = work->lengths.count = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct executed_block *block = &work->blocks[ids[i]];
+		uint64_t address = block->address;
+		size_t begin = work->lengths.count;
+
+		work->decoded[i] = 0;
+		if (!work->symbols || !block_decode(work, block)) {
+			work->lengths.count = begin;
+			continue;
+		}
+		work->decoded[i] = (uint16_t)block->instructions;
+		for (size_t j = begin; j < work->lengths.count; address += work->lengths.items[j++])
+			if (!is_last(work, address)) {
+				size_t had = work->addresses.count;
+
+				sorted &= !had || work->addresses.items[had - 1] < address;
+				*array_push(&work->addresses) = address;
+			}
 	}
-	return place;
+	if (!sorted)
+		addresses_sort(work);
 }
 
 static void places_find(struct work *work)
 {
-	struct symbol_answer answers[SYMBOLS_BATCH_MAX];
+	size_t total = work->addresses.count;
 
-	work->places.count = 0;
-	for (size_t i = 0; i < work->addresses.count; i += SYMBOLS_BATCH_MAX) {
-		size_t left = work->addresses.count - i;
-		size_t count = left < SYMBOLS_BATCH_MAX ? left : SYMBOLS_BATCH_MAX;
-
-		symbols_resolve_many(work->symbols, work->addresses.items + i, count, answers);
-		for (size_t j = 0; j < count; j++)
-			*array_push(&work->places) = answer_place(&answers[j]);
-	}
+	array_reserve(&work->places, total);
+	for (size_t i = 0; i < total; i += SYMBOLS_BATCH_MAX)
+		symbols_places(work->symbols, work->addresses.items + i,
+			       total - i < SYMBOLS_BATCH_MAX ? total - i : SYMBOLS_BATCH_MAX,
+			       work->places.items + i);
 }
 
 static size_t address_index(const struct work *work, uint64_t address)
@@ -153,28 +176,28 @@ static size_t address_index(const struct work *work, uint64_t address)
 	return (size_t)(found - work->addresses.items);
 }
 
-static int part_put(struct work *work, const struct executed_block *block,
+static int part_add(struct work *work, const struct executed_block *block,
 		    struct store_block_part *part, uint64_t address)
 {
 	int err = locations_add(recorder_locations(work->recorder), block->module, address,
 				&part->location);
 
-	err = err ? err : store_block_part_put(work->store, part);
+	*array_push(&work->parts) = *part;
 	part->part++;
 	part->instructions = 0;
 	return err;
 }
 
-/* lengths NULL: one part. */
-static int block_split(struct work *work, uint32_t id, const uint8_t *lengths)
+/* count 0: one part. */
+static int block_split(struct work *work, uint32_t id, const uint8_t *lengths, size_t count)
 {
 	const struct executed_block *block = &work->blocks[id];
 	struct store_block_part part = { .block = { id } };
 	uint64_t start = block->address, address = start;
-	size_t index = lengths ? address_index(work, address) : 0;
+	size_t index = count ? address_index(work, address) : 0;
 	int err = 0;
 
-	for (uint32_t i = 0; lengths && i + 1 < block->instructions && !err; i++) {
+	for (size_t i = 0; i + 1 < count && !err; i++) {
 		uint64_t place = work->places.items[index];
 
 		part.instructions++;
@@ -187,27 +210,40 @@ static int block_split(struct work *work, uint32_t id, const uint8_t *lengths)
 								    : address_index(work, address);
 		if (work->places.items[index] == place)
 			continue;
-		err = part_put(work, block, &part, start);
+		err = part_add(work, block, &part, start);
 		start = address;
 	}
-	part.instructions += lengths ? 1 : block->instructions;
-	return err ? err : part_put(work, block, &part, start);
+	part.instructions += count ? 1 : block->instructions;
+	return err ? err : part_add(work, block, &part, start);
 }
 
-static int blocks_split(struct work *work, const uint32_t *ids, size_t count)
+static int chunk_split(struct work *work, const uint32_t *ids, size_t count)
 {
-	uint8_t lengths[STREAM_BLOCK_INSTRUCTIONS_MAX];
+	const uint8_t *lengths;
 	int err = 0;
 
-	if (work->symbols) {
-		addresses_collect(work, ids, count);
-		places_find(work);
-	}
-	for (size_t i = 0; i < count && !err; i++) {
-		bool decoded = work->symbols && block_decode(work, &work->blocks[ids[i]], lengths);
+	addresses_collect(work, ids, count);
+	places_find(work);
+	lengths = work->lengths.items;
+	for (size_t i = 0; i < count && !err; lengths += work->decoded[i++])
+		err = block_split(work, ids[i], lengths, work->decoded[i]);
+	return err;
+}
 
-		err = block_split(work, ids[i], decoded ? lengths : NULL);
-	}
+/* The parts of a block lie together: sorting finds where. */
+static int parts_put(struct work *work)
+{
+	AUTO(free_ptr) uint32_t *firsts = mem_alloc((work->order_count + 1) * sizeof(*firsts));
+	int err = 0;
+
+	for (size_t i = work->parts.count; i-- > 0;)
+		firsts[work->parts.items[i].block.v] = (uint32_t)i;
+	for (uint32_t id = 1; id <= work->order_count; id++)
+		for (size_t i = firsts[id];
+		     i < work->parts.count && !err && work->parts.items[i].block.v == id; i++) {
+			progress_set(&work->progress, id, work->order_count);
+			err = store_block_part_put(work->store, &work->parts.items[i]);
+		}
 	return err;
 }
 
@@ -361,57 +397,120 @@ static int module_open(struct work *work, struct module_id id)
 	return 0;
 }
 
-/* What to do with the blocks of one module. */
-typedef int (*module_fn)(struct work *work, const uint32_t *ids, size_t count);
+/* What to do with some blocks of one module, or with all. */
+typedef int (*blocks_fn)(struct work *work, const uint32_t *ids, size_t count);
 
-static int module_work(struct work *work, module_fn fn, const uint32_t *ids, size_t count)
+struct task {
+	const char *doing;
+	blocks_fn fn;
+	size_t at_once; /* blocks */
+};
+
+static int module_work(struct work *work, const struct task *task, size_t begin, size_t end)
 {
-	struct module_id id = work->blocks[ids[0]].module;
+	struct module_id id = work->blocks[work->order[begin]].module;
 	int err = module_open(work, id);
 
-	err = err ? err : fn(work, ids, count);
+	for (size_t next; begin < end && !err; begin = next) {
+		next = end - begin > task->at_once ? begin + task->at_once : end;
+		progress_set(&work->progress, begin, work->order_count);
+		err = task->fn(work, work->order + begin, next - begin);
+	}
 	module_cache_put(recorder_modules(work->recorder), id.v, take_ptr(work->symbols));
 	return err;
 }
 
-static int modules_work(const struct executed *executed, struct recorder *recorder, bool marks,
-			module_fn fn)
+static size_t module_end(const struct work *work, size_t begin)
 {
-	AUTO(work_deinit)
-	struct work work = { .recorder = recorder,
-			     .store = recorder_store(recorder),
-			     .marks = marks };
-	AUTO(progress_end) struct progress progress;
-	size_t count, end;
+	uint32_t module = work->blocks[work->order[begin]].module.v;
+	size_t end = begin;
+
+	while (end < work->order_count && work->blocks[work->order[end]].module.v == module)
+		end++;
+	return end;
+}
+
+/* Begins to load the module; *begin moves on to the next one. */
+static int module_prepare(struct work *work, size_t *begin)
+{
+	struct module_cache *cache = recorder_modules(work->recorder);
+	struct module_id id;
+	int err;
+
+	if (*begin >= work->order_count)
+		return 0;
+	id = work->blocks[work->order[*begin]].module;
+	*begin = module_end(work, *begin);
+	if (cache->count >= MODULE_CACHE_MAX)
+		return 0;
+	err = module_open(work, id);
+	if (work->symbols)
+		symbols_prepare(work->symbols);
+	module_cache_put(cache, id.v, take_ptr(work->symbols));
+	return err;
+}
+
+static void order_make(struct work *work, const struct executed *executed)
+{
+	size_t count;
+
+	work->blocks = executed_blocks(executed, &count);
+	work->order_count = count - 1;
+	work->order = mem_alloc(count * sizeof(*work->order));
+	for (uint32_t i = 1; i < count; i++)
+		work->order[i - 1] = i;
+	qsort_r(work->order, work->order_count, sizeof(*work->order), order_compare,
+		(void *)(uintptr_t)work->blocks);
+}
+
+static int modules_work(struct work *work, const struct task *task)
+{
+	size_t ahead = 0;
 	int err = 0;
 
-	progress_begin(&progress, "finding functions and lines of blocks");
-	work.blocks = executed_blocks(executed, &count);
-	work.order_count = count - 1;
-	work.order = mem_alloc(count * sizeof(*work.order));
-	ZydisDecoderInit(&work.decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-	for (uint32_t i = 1; i < count; i++)
-		work.order[i - 1] = i;
-	qsort_r(work.order, work.order_count, sizeof(*work.order), order_compare,
-		(void *)(uintptr_t)work.blocks);
-	for (size_t begin = 0; begin < work.order_count && !err; begin = end) {
-		uint32_t module = work.blocks[work.order[begin]].module.v;
-
-		for (end = begin;
-		     end < work.order_count && work.blocks[work.order[end]].module.v == module;)
-			end++;
-		progress_set(&progress, begin, work.order_count);
-		err = module_work(&work, fn, work.order + begin, end - begin);
+	for (int i = 0; i < AHEAD && !err; i++)
+		err = module_prepare(work, &ahead);
+	for (size_t begin = 0, end; begin < work->order_count && !err; begin = end) {
+		end = module_end(work, begin);
+		err = module_prepare(work, &ahead);
+		err = err ? err : module_work(work, task, begin, end);
 	}
-	return err ? err : store_commit(work.store);
+	return err;
+}
+
+static int executed_work(const struct executed *executed, struct recorder *recorder, bool marks,
+			 const struct task *task)
+{
+	AUTO(work_destroy) struct work *work = mem_zalloc(sizeof(*work));
+	int err;
+
+	work->recorder = recorder;
+	work->store = recorder_store(recorder);
+	work->marks = marks;
+	ZydisDecoderInit(&work->decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	progress_begin(&work->progress, "%s", task->doing);
+	order_make(work, executed);
+	err = modules_work(work, task);
+	if (!err && work->parts.count) {
+		progress_tell(&work->progress, "storing blocks");
+		err = parts_put(work);
+	}
+	progress_end(&work->progress);
+	return err ? err : store_commit(work->store);
 }
 
 int parts_store(struct executed *executed, struct recorder *recorder)
 {
-	return modules_work(executed, recorder, false, blocks_split);
+	static const struct task split = { "finding functions and lines of blocks", chunk_split,
+					   CHUNK };
+
+	return executed_work(executed, recorder, false, &split);
 }
 
 int lines_store(struct executed *executed, struct recorder *recorder, bool marks)
 {
-	return modules_work(executed, recorder, marks, module_lines_store);
+	static const struct task lines = { "finding lines that were not executed",
+					   module_lines_store, SIZE_MAX };
+
+	return executed_work(executed, recorder, marks, &lines);
 }
