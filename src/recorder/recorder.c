@@ -23,6 +23,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "recorder/recorder_private.h"
+#include "symbols/spawner.h"
 
 enum {
 	FIRST_PAUSE_MS = 5, /* doubled each time */
@@ -62,6 +63,8 @@ int recorder_create(const struct recorder_options *options, struct recorder **re
 	recorder->epoll = recorder->woken = -1;
 	recorder->pause_ms = FIRST_PAUSE_MS;
 	recorder->created = clock_monotonic();
+	if (options->output)
+		spawner_begin();
 	err = options->output ? profile_create(recorder) : 0;
 	err = err ? err : loadmap_create(recorder->store, options->table_cache, &recorder->loadmap);
 	err = err ? err : wakeups_open(recorder);
@@ -101,6 +104,8 @@ void recorder_destroy(struct recorder *recorder)
 		store_destroy(recorder->store);
 	else if (recorder->store)
 		store_abandon(recorder->store);
+	if (recorder->options.output)
+		spawner_end();
 	close_fd(&recorder->epoll);
 	close_fd(&recorder->woken);
 	free(recorder->command);

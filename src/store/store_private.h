@@ -34,7 +34,8 @@ enum {
 	X(FILE_NEXT, "select coalesce(max(id), 0) + 1 from file")                                  \
 	X(UNNAMED_LIST,                                                                            \
 	  "select id, module, address from location "                                              \
-	  "where not exists (select 1 from frame where frame.location = location.id)")             \
+	  "where not exists (select 1 from frame where frame.location = location.id) "             \
+	  "order by id")                                                                           \
 	X(HIT_LIST, "select stack.location, sample.count from sample "                             \
 		    "cross join stack on stack.id = sample.stack "                                 \
 		    "union all select location, total from value "                                 \

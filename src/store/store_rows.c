@@ -261,16 +261,58 @@ static int list_error(struct store *store)
 	return container_error(store->db, store->path, "read what has no name yet");
 }
 
-/* Location to its self. */
-static int hits_read(struct store *store, struct map *ret)
+struct unnamed_list {
+	ARRAY(struct store_unnamed) rows;
+};
+
+/* By id, in ascending order. */
+static int unnamed_read(struct store *store, struct unnamed_list *ret)
 {
-	sqlite3_stmt *list = store->statements[STATEMENT_HIT_LIST];
+	sqlite3_stmt *list = store->statements[STATEMENT_UNNAMED_LIST];
 	int rc;
 
 	while ((rc = sqlite3_step(list)) == SQLITE_ROW)
-		*map_at(ret, (uint64_t)sqlite3_column_int64(list, 0), NULL) +=
-			(uint64_t)sqlite3_column_int64(list, 1);
+		*array_push(&ret->rows) = (struct store_unnamed){
+			.location.v = (uint32_t)sqlite3_column_int64(list, 0),
+			.module.v = (uint32_t)sqlite3_column_int64(list, 1),
+			.address = (uint64_t)sqlite3_column_int64(list, 2),
+		};
 	sqlite3_reset(list);
+	return rc == SQLITE_DONE ? 0 : list_error(store);
+}
+
+/* Mostly there are no gaps: the first guess is right. */
+static struct store_unnamed *unnamed_find(const struct unnamed_list *list, uint32_t location)
+{
+	struct store_unnamed *rows = list->rows.items;
+	size_t low = 0, high = list->rows.count;
+	size_t guess = high ? location - rows[0].location.v : 0;
+
+	if (guess < high && rows[guess].location.v == location)
+		return &rows[guess];
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (rows[middle].location.v < location)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < list->rows.count && rows[low].location.v == location ? &rows[low] : NULL;
+}
+
+static int hits_add(struct store *store, struct unnamed_list *list)
+{
+	sqlite3_stmt *hits = store->statements[STATEMENT_HIT_LIST];
+	struct store_unnamed *row;
+	int rc;
+
+	while ((rc = sqlite3_step(hits)) == SQLITE_ROW) {
+		row = unnamed_find(list, (uint32_t)sqlite3_column_int64(hits, 0));
+		if (row)
+			row->self += (uint64_t)sqlite3_column_int64(hits, 1);
+	}
+	sqlite3_reset(hits);
 	return rc == SQLITE_DONE ? 0 : list_error(store);
 }
 
@@ -290,34 +332,20 @@ static int unnamed_compare(const void *left, const void *right)
 /* Sums and order are made here: SQLite takes five times as long, in trees of its own. */
 int store_unnamed_list(struct store *store, struct store_unnamed **ret, size_t *ret_count)
 {
-	sqlite3_stmt *list = store->statements[STATEMENT_UNNAMED_LIST];
-	AUTO(map_deinit) struct map hits = {};
-	ARRAY(struct store_unnamed) rows = {};
-	const uint64_t *self;
-	int rc, err;
+	struct unnamed_list list = {};
+	int err;
 
 	/* Names come after samples: what recent took is free for them. */
-	if ((err = store_pending_write(store)) || (err = store_recent_fold(store)) ||
-	    (err = hits_read(store, &hits)))
+	if ((err = store_pending_write(store)) || (err = store_recent_fold(store)))
 		return err;
-	while ((rc = sqlite3_step(list)) == SQLITE_ROW) {
-		self = map_find(&hits, (uint64_t)sqlite3_column_int64(list, 0));
-		*array_push(&rows) = (struct store_unnamed){
-			.location.v = (uint32_t)sqlite3_column_int64(list, 0),
-			.module.v = (uint32_t)sqlite3_column_int64(list, 1),
-			.address = (uint64_t)sqlite3_column_int64(list, 2),
-			.self = self ? *self : 0,
-		};
+	if ((err = unnamed_read(store, &list)) || (err = hits_add(store, &list))) {
+		array_deinit(&list.rows);
+		return err;
 	}
-	sqlite3_reset(list);
-	if (rc != SQLITE_DONE) {
-		array_deinit(&rows);
-		return list_error(store);
-	}
-	if (rows.count)
-		qsort(rows.items, rows.count, sizeof(*rows.items), unnamed_compare);
-	*ret = rows.items;
-	*ret_count = rows.count;
+	if (list.rows.count)
+		qsort(list.rows.items, list.rows.count, sizeof(*list.rows.items), unnamed_compare);
+	*ret = list.rows.items;
+	*ret_count = list.rows.count;
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -26,6 +27,7 @@
 #include "base/strbuf.h"
 #include "support/symbols_fixture.h"
 #include "symbols/fde.h"
+#include "symbols/spawner.h"
 #include "symbols/symbols.h"
 #include "symbols/worker.h"
 
@@ -822,6 +824,68 @@ static void death_of_the_reader_costs_names_only(void **state)
 	assert_memory_equal(answer.frames[0].name, "sub_", 4);
 }
 
+static pid_t parent_of(pid_t pid)
+{
+	AUTO(free_ptr) char *path = mem_printf("/proc/%d/stat", (int)pid);
+	AUTO(close_file) FILE *file = fopen(path, "r");
+	int parent;
+
+	assert_non_null(file);
+	assert_int_equal(fscanf(file, "%*d (%*[^)]) %*c %d", &parent), 1);
+	return parent;
+}
+
+/* The end of a reader that another process forked is learnt as that of one's own child. */
+static void readers_come_from_a_small_process(void **state)
+{
+	AUTO(close_fd) int fd = -1;
+	AUTO(free_ptr) struct worker_reply *reply = NULL;
+	const struct worker_limits limits = { 10, 10, 4ull << 30 };
+	struct worker worker;
+	pid_t spawner;
+
+	spawner_begin();
+	spawner = only_child();
+	fd = fixture_open("/bin/true");
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(worker_start(&worker, fd, "/bin/true", true, &limits), 0);
+		assert_int_equal(parent_of(worker.pid), getpid());
+		assert_int_not_equal(worker.pid, spawner);
+		worker_load(&worker);
+		assert_int_equal(worker_ask(&worker, WORKER_NAMES, (uint64_t[2]){}, 2, &reply), 0);
+		free(take_ptr(reply));
+		kill(worker.pid, SIGSEGV);
+		assert_int_equal(worker_ask(&worker, WORKER_NAMES, (uint64_t[2]){}, 2, &reply),
+				 -EPIPE);
+		assert_int_equal(worker_stop(&worker), SIGSEGV);
+	}
+	/* Without it they are forked as usual. */
+	kill(spawner, SIGKILL);
+	assert_int_equal(worker_start(&worker, fd, "/bin/true", true, &limits), 0);
+	assert_int_equal(worker_ask(&worker, WORKER_NAMES, (uint64_t[2]){}, 2, &reply), 0);
+	assert_int_equal(worker_stop(&worker), SIGKILL);
+	spawner_end();
+	assert_int_equal(waitpid(-1, NULL, 0), -1);
+}
+
+/* One that was killed while it loaded the file: the next one answers. */
+static void death_while_loading_costs_lines_only(void **state)
+{
+	AUTO(symbols_destroy_auto) struct symbols *symbols = NULL;
+	struct symbol_answer answer;
+	uint64_t hidden;
+
+	fixture_write("prog.c", c_source);
+	fixture_run("gcc -g -O2 -o prog prog.c");
+	hidden = address_of("prog", "hidden");
+	symbols = symbols_of("prog");
+	symbols_prepare(symbols);
+	kill(only_child(), SIGKILL);
+	assert_int_equal(symbols_resolve(symbols, hidden, &answer), 0);
+	assert_string_equal(answer.frames[0].name, "hidden");
+	assert_int_equal(answer.frames[0].line, 0);
+}
+
 static int killed_by(const char *path, const struct worker_limits *limits)
 {
 	AUTO(close_fd) int fd = fixture_open(path);
@@ -888,6 +952,8 @@ int main(void)
 		cmocka_unit_test(vdso_is_read_from_memory),
 		cmocka_unit_test(what_is_no_elf_is_refused),
 		cmocka_unit_test(death_of_the_reader_costs_names_only),
+		cmocka_unit_test(readers_come_from_a_small_process),
+		cmocka_unit_test(death_while_loading_costs_lines_only),
 		cmocka_unit_test(a_stalled_read_is_ended),
 		cmocka_unit_test(a_runaway_is_ended),
 	};

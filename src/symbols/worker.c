@@ -33,6 +33,8 @@
 #include "base/mem.h"
 #include "base/strbuf.h"
 #include "symbols/resolver.h"
+#include "symbols/spawner.h"
+#include "symbols/worker_private.h"
 
 enum { FD_SOCKET = 3, FD_FILE = 4, FD_FIRST_FREE = 5 };
 
@@ -78,14 +80,20 @@ static void signals_reset(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void descriptors_keep(int file, int socket)
+static void standard_close(void)
 {
-	int file_copy = fcntl(file, F_DUPFD, FD_FIRST_FREE);
-	int socket_copy = fcntl(socket, F_DUPFD, FD_FIRST_FREE);
 	int null = open("/dev/null", O_RDWR);
 
 	for (int fd = 0; fd < FD_SOCKET; fd++)
 		dup2(null, fd);
+}
+
+static void descriptors_keep(int file, int socket)
+{
+	int file_copy = fcntl(file, F_DUPFD, FD_FIRST_FREE);
+	int socket_copy = fcntl(socket, F_DUPFD, FD_FIRST_FREE);
+
+	standard_close();
 	if (dup2(file_copy, FD_FILE) < 0 || dup2(socket_copy, FD_SOCKET) < 0)
 		_exit(1);
 	close_range(FD_FIRST_FREE, ~0U, 0);
@@ -328,8 +336,21 @@ static void exit_at_once(void)
 	_exit(1);
 }
 
-static _Noreturn void worker_main(int fd, int socket, const char *path, bool with_dwarf,
-				  const struct worker_limits *limits)
+int worker_process_begin(int socket)
+{
+	int copy = fcntl(socket, F_DUPFD, FD_FIRST_FREE);
+
+	atexit(exit_at_once);
+	signals_reset();
+	standard_close();
+	if (dup2(copy, FD_SOCKET) < 0)
+		_exit(1);
+	close_range(FD_SOCKET + 1, ~0U, 0);
+	return FD_SOCKET;
+}
+
+_Noreturn void worker_main(int fd, int socket, const char *path, bool with_dwarf,
+			   const struct worker_limits *limits)
 {
 	atexit(exit_at_once);
 	signals_reset();
@@ -347,7 +368,8 @@ int worker_start(struct worker *worker, int fd, const char *path, bool with_dwar
 
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
 		return err_set(-errno, "%s: cannot start its symbol reader: socketpair: %m", path);
-	pid = fork();
+	if (!spawner_fork(fd, sockets[1], path, with_dwarf, limits, &pid))
+		pid = fork();
 	if (pid < 0) {
 		int err = err_set(-errno, "%s: cannot start its symbol reader: fork: %m", path);
 
