@@ -57,7 +57,7 @@ size_t code_copy(const struct build *build, uint8_t *ret, size_t size)
 {
 	const struct fragment *fragment = build->fragment;
 	const struct block *block = &fragment->blocks[build->block];
-	const volatile uint8_t *from = (const volatile uint8_t *)build->pc;
+	const uint8_t *from = (const uint8_t *)build->pc;
 	uint64_t end = build->back ? block->pc + block->length : build->stop;
 
 	if (!build->back && !build->stop)
@@ -69,9 +69,7 @@ size_t code_copy(const struct build *build, uint8_t *ret, size_t size)
 	}
 	if (end - build->pc < size)
 		size = end - build->pc;
-	for (size_t i = 0; i < size; i++)
-		ret[i] = from[i];
-	return size;
+	return memory_copy(ret, from, size);
 }
 
 bool insert_is_access(const ZydisDecodedInstruction *insn, const ZydisDecodedOperand *operand)

@@ -73,6 +73,7 @@ struct thread {
 	uint32_t state; /* enum thread_state; only thread_become() writes it */
 	uint32_t leave; /* enum engine_leave: why it is NATIVE */
 	uint32_t counting; /* marks: at its last system call; 2: its counts have been taken */
+	uint32_t handler_keys; /* rights of keys that the kernel gives a handler; of the last one */
 	uint32_t apart; /* it is of another process that shares this memory, as after vfork */
 	uint64_t step_mask; /* while it steps: the program's mask */
 	uint32_t step_breaks; /* while it steps: the instruction is int1 */
@@ -317,6 +318,8 @@ struct region {
 const struct region *region_of(uint64_t pc);
 /* Copies code of one kind, stable or not, as far as it is there; gives the number of bytes. */
 size_t code_read(uint64_t pc, uint8_t *ret, size_t size);
+/* Memory that a thread of this process may have to bring first (userfaultfd): never read here. */
+void regions_brought(uint64_t start, uint64_t end);
 /*
  * The mappings in the range have changed; executable: there may be code now. False: no code was or
  * is there.
@@ -527,6 +530,10 @@ long mapping_change(struct thread *thread);
 long mapping_range(struct thread *thread);
 long mapping_advice(struct thread *thread);
 long mapping_shared(struct thread *thread);
+/* UFFDIO_REGISTER. */
+long mapping_brought(struct thread *thread);
+/* In the child of a fork. */
+void mapping_forked(void);
 long mapping_heap(struct thread *thread);
 long mapping_personality(struct thread *thread);
 
@@ -558,6 +565,15 @@ void maps_written(long fd);
 /* --- user.c ------------------------------------------------------------------------------ */
 /* False: the memory is not there, or not to be read or written. */
 bool user_read(void *to, uint64_t from, size_t size);
+/* load.S: bytes that were copied, up to the first that cannot be. Faults must be open. */
+size_t memory_copy(void *to, const void *from, size_t size);
+extern const char memory_copy_begin[], memory_copy_end[];
+
+/* keys.c: what the thread may touch, before it was opened. */
+uint32_t keys_open(void);
+void keys_close(uint32_t rights);
+/* In the vector registers of a handler's frame. */
+void keys_reset(uint8_t *vectors, uint32_t rights);
 bool user_write(uint64_t to, const void *from, size_t size);
 /* Whether all of it can be written; its contents are lost. */
 bool user_touch(uint64_t start, size_t size);

@@ -67,13 +67,12 @@ struct decoded {
 static bool decode_at(uint64_t pc, struct decoded *ret)
 {
 	const struct region *region = region_of(pc);
-	uint64_t size = INSTRUCTION_BYTES;
+	uint8_t code[INSTRUCTION_BYTES];
 
 	if (!region || !region->readable || region_is_changing(region) || !region->inode)
 		return false;
-	if (region->end - pc < size)
-		size = region->end - pc;
-	return instruction_decode_full((const uint8_t *)pc, size, &ret->insn, ret->operands);
+	return instruction_decode_full(code, code_read(pc, code, sizeof(code)), &ret->insn,
+				       ret->operands);
 }
 
 /* --- Flags ------------------------------------------------------------------------------- */

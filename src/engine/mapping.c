@@ -21,12 +21,16 @@
 #include <asm/errno.h>
 #include <linux/mman.h>
 #include <linux/shm.h>
+#include <linux/userfaultfd.h>
 
 #include "engine/engine.h"
 #include "engine/sys.h"
 #include "engine/tool.h"
 
-enum { PAGE = 4096 };
+enum { PAGE = 4096, ADVICE_GUARD_INSTALL = 102, ADVICE_GUARD_REMOVE = 103 };
+
+/* A child has other memory at some place than its parent. */
+static bool differs_in_child;
 
 static uint64_t page_up(uint64_t address)
 {
@@ -168,6 +172,8 @@ static bool is_discarding(uint64_t advice)
 	case MADV_DONTNEED_LOCKED:
 	case MADV_FREE:
 	case MADV_REMOVE:
+	case ADVICE_GUARD_INSTALL:
+	case ADVICE_GUARD_REMOVE:
 		return true;
 	default:
 		return false;
@@ -179,11 +185,38 @@ long mapping_advice(struct thread *thread)
 	const uint64_t *regs = thread->regs;
 	long result;
 
+	if (regs[RDX] == MADV_WIPEONFORK || regs[RDX] == MADV_DONTFORK)
+		differs_in_child = true;
 	if (!is_discarding(regs[RDX]))
 		return mapping_range(thread);
 	guard_release(regs[RDI], regs[RSI]);
 	result = mapping_range(thread);
 	range_changed(regs[RDI], regs[RSI], false);
+	return result;
+}
+
+void mapping_forked(void)
+{
+	if (!differs_in_child)
+		return;
+	engine_lock();
+	guard_pause();
+	engine_unlock();
+	range_changed(0, UINT64_MAX, true);
+}
+
+long mapping_brought(struct thread *thread)
+{
+	struct uffdio_register wanted;
+	uint64_t at = thread->regs[RDX];
+	long result = program_syscall(thread);
+
+	if (result || !user_read(&wanted, at, sizeof(wanted)))
+		return result;
+	engine_lock();
+	regions_brought(wanted.range.start, wanted.range.start + wanted.range.len);
+	engine_unlock();
+	range_changed(wanted.range.start, wanted.range.len, true);
 	return result;
 }
 

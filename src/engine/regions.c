@@ -19,6 +19,7 @@ static struct region regions[REGIONS_MAX], before[REGIONS_MAX];
 static size_t region_count, before_count;
 static bool fresh;
 static const struct region *last; /* that was asked for; NULL: look again */
+static uint64_t brought_start = UINT64_MAX, brought_end;
 static uint64_t last_mappings; /* memory_changes at that time */
 
 /* A line of the file, piece by piece. */
@@ -228,14 +229,26 @@ static bool can_change(const struct region *region)
 	return region_is_changing(region) || guard_knows(region->start);
 }
 
-static void bytes_read(uint64_t pc, uint8_t *ret, size_t size)
+void regions_brought(uint64_t start, uint64_t end)
 {
-	size_t i = 0;
+	brought_start = start < brought_start ? start : brought_start;
+	brought_end = end > brought_end ? end : brought_end;
+}
 
-	for (; i + 8 <= size; i += 8)
-		*(uint64_t *)(ret + i) = *(const volatile uint64_t *)(pc + i);
-	for (; i < size; i++)
-		ret[i] = ((const volatile uint8_t *)pc)[i];
+/* The thread that brings it may wait for the lock that we hold. */
+static bool is_brought(uint64_t pc, size_t size)
+{
+	return pc < brought_end && pc + size > brought_start;
+}
+
+/* It may be executable and not be there: guarded by advice, behind the end of its file. */
+static size_t bytes_read(uint64_t pc, uint8_t *ret, size_t size)
+{
+	uint32_t rights = keys_open();
+
+	size = memory_copy(ret, (const void *)pc, size);
+	keys_close(rights);
+	return size;
 }
 
 /* Neighbouring mappings hold one piece of code, unless one can change and the other cannot. */
@@ -255,6 +268,5 @@ size_t code_read(uint64_t pc, uint8_t *ret, size_t size)
 	if (end - pc < size)
 		size = end - pc;
 	fault_point(ENGINE_FAIL_LOAD);
-	bytes_read(pc, ret, size);
-	return size;
+	return is_brought(pc, size) ? 0 : bytes_read(pc, ret, size);
 }

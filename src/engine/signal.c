@@ -153,7 +153,7 @@ static struct frame *frame_make(struct thread *thread, const struct handler *han
 }
 
 /* The handler begins with vector registers in their initial state. */
-static void vectors_reset(struct ucontext *context)
+static void vectors_reset(const struct thread *thread, struct ucontext *context)
 {
 	uint8_t *area = (uint8_t *)context->uc_mcontext.fpstate;
 
@@ -161,6 +161,7 @@ static void vectors_reset(struct ucontext *context)
 		return;
 	*(uint64_t *)(area + XSTATE_HEADER) = 0;
 	*(uint32_t *)(area + MXCSR_OFFSET) = MXCSR_DEFAULT;
+	keys_reset(area, thread->handler_keys);
 }
 
 /* The addresses of code in a siginfo are the program's. */
@@ -293,7 +294,7 @@ static void deliver(struct thread *thread, int number, siginfo_t *info, struct u
 	thread->regs[RDX] = (uint64_t)&frame->context;
 	thread->pc = handler.handler;
 	thread->flags &= ~(uint64_t)FLAGS_CLEARED;
-	vectors_reset(context);
+	vectors_reset(thread, context);
 	context_resume(thread, context, guard_mask_kernel(thread, during));
 }
 
@@ -542,18 +543,33 @@ static void pass_on(int number, siginfo_t *info, struct ucontext *context)
 	((void (*)(int, siginfo_t *, void *))handler.handler)(number, info, context);
 }
 
+/* Memory of the program that the engine tried to copy is not there: load.S. */
+static bool copy_ends(int number, const siginfo_t *info, struct sigcontext *at)
+{
+	if (info->si_code <= 0 || (number != SIGSEGV && number != SIGBUS) ||
+	    !is_between(at->rip, memory_copy_begin, memory_copy_end))
+		return false;
+	at->rip = (uint64_t)memory_copy_end;
+	return true;
+}
+
 void signal_arrive(int number, void *info_given, void *context_given)
 {
 	struct ucontext *context = context_given;
 	siginfo_t *info = info_given;
 	struct thread *thread;
 	uint64_t rip = context->uc_mcontext.rip, mask;
+	uint32_t keys = keys_open();
 
+	if (copy_ends(number, info, &context->uc_mcontext))
+		return;
 	thread = thread_find();
 	if (!thread) {
+		keys_close(keys);
 		pass_on(number, info, context);
 		return;
 	}
+	thread->handler_keys = keys;
 	copy_bytes(&mask, &context->uc_sigmask, sizeof(mask));
 	if (thread->state == THREAD_HANDING_BACK) {
 		hand_back(thread, (uint64_t)number, context);

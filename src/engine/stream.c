@@ -448,11 +448,13 @@ static void code_define(const struct block *block)
 		uint8_t bytes[STREAM_BLOCK_INSTRUCTIONS_MAX * 15 + 8];
 	} code = { .head = { .pc = block->pc, .length = block->length } };
 	const struct region *region = region_of(block->pc);
+	uint32_t rights;
 
 	if (!region || region->inode || !block->length)
 		return;
-	for (uint32_t i = 0; i < block->length; i++)
-		code.bytes[i] = ((const volatile uint8_t *)block->pc)[i];
+	rights = keys_open();
+	memory_copy(code.bytes, (const void *)block->pc, block->length);
+	keys_close(rights);
 	code.head.record.size = (uint32_t)((sizeof(code.head) + block->length + 7) & ~7ull);
 	code.head.record.type = STREAM_RECORD_CODE;
 	catalog_write(&code, code.head.record.size);

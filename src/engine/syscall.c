@@ -3,10 +3,12 @@
  * System calls of the program. Most go to the kernel as they are. Those that would take the program
  * out of the engine, or that change what the engine relies on, are done here.
  */
+#include <linux/ioctl.h>
 #include <linux/mman.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
 
 #include "engine/engine.h"
 #include "engine/stream.h"
@@ -110,6 +112,7 @@ static long fork_run(struct thread *thread, long number, long a, long b, long c,
 		thread->apart = 0;
 		thread->dispatch.on = 0;
 		threads_only(thread);
+		mapping_forked();
 		catalog = stream_wanted() ? stream_catalog() : 0;
 		host_forked();
 		if (stream_wanted())
@@ -455,6 +458,9 @@ bool syscall_run(struct thread *thread, uint32_t length)
 		break;
 	case __NR_brk:
 		result = mapping_heap(thread);
+		break;
+	case __NR_ioctl:
+		result = regs[RSI] == UFFDIO_REGISTER ? mapping_brought(thread) : other(thread);
 		break;
 	case __NR_shmat:
 	case __NR_shmdt:

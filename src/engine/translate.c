@@ -216,6 +216,7 @@ static void bytes_keep(struct fragment *fragment)
 {
 	const uint8_t *from = fragment->bytes;
 	size_t size = 0, at = 0;
+	uint32_t rights = keys_open();
 	uint8_t *bytes;
 
 	for (unsigned i = 0; i < fragment->block_count; i++)
@@ -224,9 +225,11 @@ static void bytes_keep(struct fragment *fragment)
 	for (unsigned i = 0; i < fragment->block_count; i++) {
 		const struct block *block = &fragment->blocks[i];
 
-		for (uint32_t j = 0; j < block->length; j++, at++)
-			bytes[at] = from ? from[at] : ((const uint8_t *)block->pc)[j];
+		memory_copy(bytes + at, from ? from + at : (const uint8_t *)block->pc,
+			    block->length);
+		at += block->length;
 	}
+	keys_close(rights);
 }
 
 static void parts_put(struct build *build, const struct changing_code *changing)

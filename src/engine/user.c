@@ -6,24 +6,39 @@
 #include "engine/engine.h"
 #include "engine/sys.h"
 
-enum { EFAULT = 14, PAGE = 4096 };
+enum { EFAULT = 14, PAGE = 4096, SET = 8 /* bytes of a set of signals */ };
 
 struct piece_of_memory {
 	uint64_t start, size;
 };
 
-static bool copied(long result, void *to, const void *from, size_t size)
+/*
+ * Not by that call: a filter forbids it, the kernel does not have it, or the memory is nobody's but
+ * the process's own (memfd_secret).
+ */
+static bool copied(long result, bool there, void *to, const void *from, size_t size)
 {
 	if (result == (long)size)
 		return true;
-	if (result == -EFAULT || !sys_failed(result))
-		return false;
-	/*
-	 * A filter, or a kernel without the call: as long as the program is right, this is as good.
-	 */
-	for (size_t i = 0; i < size; i++)
-		((volatile uint8_t *)to)[i] = ((const uint8_t *)from)[i];
-	return true;
+	return (there || (result != -EFAULT && sys_failed(result))) &&
+	       memory_copy(to, from, size) == size;
+}
+
+/*
+ * Whether the kernel can read all pages of it. It reads a set of signals, and then refuses to do
+ * anything with it.
+ */
+static bool is_readable(uint64_t start, size_t size)
+{
+	enum { NOTHING = 99 };
+	uint64_t at = start;
+
+	while (at + SET <= start + size) {
+		if (sys_4(rt_sigprocmask, NOTHING, at, 0, SET) == -EFAULT)
+			return false;
+		at = (at & ~(uint64_t)(PAGE - 1)) + PAGE;
+	}
+	return size >= SET && sys_4(rt_sigprocmask, NOTHING, start + size - SET, 0, SET) != -EFAULT;
 }
 
 bool user_read(void *to, uint64_t from, size_t size)
@@ -31,7 +46,8 @@ bool user_read(void *to, uint64_t from, size_t size)
 	struct piece_of_memory here = { (uint64_t)to, size }, there = { from, size };
 	long result = sys_6(process_vm_readv, sys_0(getpid), &here, 1, &there, 1, 0);
 
-	return copied(result, to, (const void *)from, size);
+	return copied(result, result == -EFAULT && is_readable(from, size), to, (const void *)from,
+		      size);
 }
 
 bool user_write(uint64_t to, const void *from, size_t size)
@@ -39,7 +55,9 @@ bool user_write(uint64_t to, const void *from, size_t size)
 	struct piece_of_memory here = { (uint64_t)from, size }, there = { to, size };
 	long result = sys_6(process_vm_writev, sys_0(getpid), &here, 1, &there, 1, 0);
 
-	return copied(result, (void *)to, from, size);
+	return copied(result,
+		      result == -EFAULT && !(to % SET) && !(size % SET) && user_touch(to, size),
+		      (void *)to, from, size);
 }
 
 /*
