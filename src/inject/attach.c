@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * The way into a process that runs. All threads are stopped (threads.c). In the name of the first
- * one the engine is mapped as in a new program (inject.c), and beside it a stack for each thread
+ * one the engine is mapped as in a new program (install.c), and beside it a stack for each thread
  * with its registers and mask (struct engine_start). Then all are sent to engine_attach() and let
  * go. What the kernel knows about them and does not tell others, the engine asks there.
  *
