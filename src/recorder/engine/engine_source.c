@@ -32,7 +32,7 @@
  * 5. A process is kept, and with it the slot of its catalog, when it is over: a child may still
  *    refer to it by that slot's number.
  */
-#include "recorder/engine/engine_source.h"
+#include "recorder/engine/engine_source_private.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -43,123 +43,16 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/pids.h"
-#include "recorder/engine/ring.h"
 
 enum {
-	SPAN = STREAM_CHUNK / sizeof(uint32_t), /* segments handed out at a time */
-	COUNTS_SPAN = 4096,
 	MARGIN = 4, /* slots looked at beyond the last one that was ever used */
 	KEPT_LOGS = 64, /* that are not given back yet */
 	PATIENCE = 100, /* sweeps that the catalog of a child waits for its parent's */
-	LOSS_MAX = 1 << 30, /* of segments that a single thread may claim to have lost */
 };
-
-enum { SLOTS = STREAM_SLOT_COUNT };
 
 #define NOWHERE UINT32_MAX
 #define SCAN_EVERY ((uint64_t)NS_PER_S / 100)
 #define DEATHS_EVERY ((uint64_t)NS_PER_S / 50)
-#define COUNT_MAX (UINT64_C(1) << 52)
-
-struct counter {
-	enum engine_tool tool;
-	uint32_t index;
-};
-
-struct process {
-	struct engine_process told; /* to sinks */
-	struct catalog catalog;
-	struct ring ring;
-	uint32_t slot;
-	unsigned waited; /* sweeps, for its parent */
-	bool waits; /* now */
-	bool was_there; /* its pid, which is one of ours */
-	bool gone;
-	bool final; /* the ring was looked at after that */
-	bool over; /* nothing comes any more; waits for being given back */
-	uint32_t rings; /* threads that have not ended */
-	ARRAY(struct counter) counters; /* that its catalog has told of */
-	struct engine_source *source;
-};
-
-struct thread {
-	struct engine_thread told;
-	struct process *process; /* NULL: not known yet */
-	struct ring ring;
-	uint32_t slot, catalog, pid;
-	bool gone, final;
-	bool begun;
-	uint64_t counted, uncounted; /* of told.kept and of what is lost: as counters last said */
-};
-
-/* What is known of a slot. At most one of the two is set. */
-struct place {
-	struct process *process;
-	struct thread *thread;
-};
-
-/* The memory of a process. */
-struct view {
-	char *bytes; /* NULL: the place in the list is free */
-	struct stream_area *area;
-	struct memory *made; /* as it was handed to us; NULL: in tests */
-	uint32_t number; /* of the memory; 0 in tests */
-	uint32_t pid; /* 0: what the memory says */
-	uint32_t used; /* places */
-	uint32_t window; /* slots from here on were never used */
-	uint32_t hint; /* where slots were taken when we last looked */
-	uint32_t bell; /* as it was then */
-	bool final; /* its process had ended when slots were looked at */
-	struct place *places; /* SLOTS */
-};
-
-struct engine_source {
-	struct memories *memories; /* NULL: in tests */
-	uint32_t seen; /* number of the last one that was taken from there */
-	ARRAY(struct view) views;
-	uint32_t woken, woken_before; /* a bell of our own; as it was at the last look */
-	uint64_t slot_bytes;
-	uint64_t refused, unrecorded, events_lost; /* as said in memories that are gone */
-	enum engine_counters counters;
-	uint32_t pid_space; /* inode of our pid namespace; 0: not known */
-	uint64_t tools; /* a set: ENGINE_TOOL_BIT */
-	ARRAY(struct engine_sink) sinks;
-	ARRAY(struct process *) processes;
-	ARRAY(struct thread *) threads;
-	ARRAY(struct process *) kept; /* that are over; the oldest first */
-	uint64_t taken; /* segments that were handed out */
-	uint64_t scanned, buried; /* when */
-	uint64_t now; /* of this visit, as are the next two */
-	bool scans; /* slots that are new were looked for */
-	bool any; /* catalogs had something */
-	struct engine_totals totals;
-	uint32_t span[SPAN];
-	uint64_t counts[COUNTS_SPAN];
-	_Alignas(8) char records[STREAM_RING];
-};
-
-#define sinks_tell(source, call, ...)                                                              \
-	do {                                                                                       \
-		array_each(&(source)->sinks, sink_)                                                \
-			if (sink_->call)                                                           \
-				sink_->call(sink_->ctx, __VA_ARGS__);                              \
-	} while (0)
-
-static struct view *view_of(struct engine_source *source, uint32_t index)
-{
-	return &source->views.items[index / SLOTS];
-}
-
-static struct place *place_of(struct engine_source *source, uint32_t index)
-{
-	return &view_of(source, index)->places[index % SLOTS];
-}
-
-static struct stream_slot *slot_at(struct engine_source *source, uint32_t index)
-{
-	return (void *)(view_of(source, index)->bytes + STREAM_SLOTS +
-			index % SLOTS * source->slot_bytes);
-}
 
 /* --- Memories --------------------------------------------------------------------------------- */
 
@@ -550,8 +443,6 @@ static bool catalog_drain(struct engine_source *source, struct process *process)
 	return size > 0;
 }
 
-/* --- Threads ---------------------------------------------------------------------------------- */
-
 static bool thread_begin(struct engine_source *source, struct thread *thread)
 {
 	if (thread->begun || thread->catalog == NOWHERE)
@@ -576,174 +467,7 @@ static bool thread_begin(struct engine_source *source, struct thread *thread)
 	return true;
 }
 
-static void span_tell(struct engine_source *source, struct thread *thread, const uint32_t *segments,
-		      size_t count)
-{
-	if (!count)
-		return;
-	thread->told.kept += count;
-	source->taken += count;
-	sinks_tell(source, segments, &thread->told, segments, count);
-}
-
-/* Some of them are not known: around those. */
-static void span_sort_out(struct engine_source *source, struct thread *thread, size_t count)
-{
-	const struct segment_table *table = thread->process->catalog.table;
-	const struct segment *segment;
-	size_t from = 0;
-
-	for (size_t i = 0; i < count; i++) {
-		if (segment_table_find(table, source->span[i], &segment))
-			continue;
-		span_tell(source, thread, source->span + from, i - from);
-		thread->told.lost[SEGMENT_LOSS_UNKNOWN]++;
-		from = i + 1;
-	}
-	span_tell(source, thread, source->span + from, count - from);
-}
-
-static bool thread_drain(struct engine_source *source, struct thread *thread)
-{
-	bool any = false;
-	size_t size;
-
-	if (!thread->begun)
-		return false;
-	while ((size = ring_take(&thread->ring, source->span, sizeof(source->span)))) {
-		size_t count = size / sizeof(uint32_t);
-
-		if (segment_table_knows(thread->process->catalog.table, source->span, count))
-			span_tell(source, thread, source->span, count);
-		else
-			span_sort_out(source, thread, count);
-		any = true;
-	}
-	return any;
-}
-
-static uint64_t take_u64(uint64_t *value)
-{
-	uint64_t had = *value;
-
-	*value = 0;
-	return had;
-}
-
-/* Counters, or marks as counters of 1, from the shared memory. */
-static void counts_read(struct engine_source *source, const struct thread *thread, uint32_t first,
-			size_t count)
-{
-	bool marks = source->tools & ENGINE_TOOL_BIT(ENGINE_TOOL_MARKS);
-	enum engine_tool tool = source->counters != COUNTERS_COUNTS ? ENGINE_TOOL_COVERAGE
-				: marks				    ? ENGINE_TOOL_MARKS
-								    : ENGINE_TOOL_COUNT;
-	const char *counters = (const char *)thread->ring.slot + STREAM_COUNTS_OFFSET +
-			       engine_tools_segments_at(source->tools, tool, STREAM_SEGMENTS_MAX);
-
-	if (source->counters == COUNTERS_COUNTS)
-		memcpy(source->counts, counters + first * sizeof(uint64_t),
-		       count * sizeof(uint64_t));
-	else
-		for (size_t i = 0; i < count; i++)
-			source->counts[i] = counters[first + i] != 0;
-}
-
-/* What counters say is kept or lost replaces what they said before. */
-static void counts_check(struct engine_source *source, struct thread *thread, uint32_t first,
-			 size_t count)
-{
-	const struct segment_table *table = thread->process->catalog.table;
-	const struct segment *segment;
-
-	for (size_t i = 0; i < count; i++) {
-		uint64_t *counter = &source->counts[i];
-
-		if (!*counter)
-			continue;
-		if (*counter < COUNT_MAX &&
-		    segment_table_find(table, first + (uint32_t)i, &segment)) {
-			thread->counted += *counter;
-			continue;
-		}
-		thread->uncounted += *counter < COUNT_MAX ? *counter : 1;
-		*counter = 0;
-	}
-}
-
-static void counts_tell(struct engine_source *source, struct thread *thread)
-{
-	uint32_t limit = segment_table_limit(thread->process->catalog.table);
-
-	thread->told.kept -= take_u64(&thread->counted);
-	thread->told.lost[SEGMENT_LOSS_UNKNOWN] -= take_u64(&thread->uncounted);
-	for (uint32_t first = 0; first < limit; first += COUNTS_SPAN) {
-		size_t count = limit - first < COUNTS_SPAN ? limit - first : COUNTS_SPAN;
-
-		counts_read(source, thread, first, count);
-		counts_check(source, thread, first, count);
-		sinks_tell(source, counts, &thread->told, first, source->counts, count);
-	}
-	thread->told.kept += thread->counted;
-	thread->told.lost[SEGMENT_LOSS_UNKNOWN] += thread->uncounted;
-}
-
-/* A tool that is not in use has no counters, whatever a catalog says. */
-static void counters_tell(struct engine_source *source, struct thread *thread)
-{
-	const char *kept = (const char *)thread->ring.slot + STREAM_COUNTS_OFFSET;
-
-	for (size_t i = 0; i < thread->process->counters.count; i++) {
-		const struct counter *counter = &thread->process->counters.items[i];
-		uint64_t at = engine_tools_counters_at(source->tools, counter->tool,
-						       STREAM_SEGMENTS_MAX) +
-			      (uint64_t)counter->index * sizeof(uint64_t);
-		uint64_t value;
-
-		if (!(source->tools & ENGINE_TOOL_BIT(counter->tool)))
-			continue;
-		memcpy(&value, kept + at, sizeof(value));
-		if (value)
-			sinks_tell(source, counter, &thread->told, i, value);
-	}
-}
-
-static void memory_tell(struct engine_source *source, struct thread *thread)
-{
-	const char *kept = (const char *)thread->ring.slot + STREAM_COUNTS_OFFSET;
-
-	for (unsigned i = 0; i < ENGINE_TOOLS_END; i++) {
-		const char *memory =
-			kept + engine_tools_counters_at(source->tools, i, STREAM_SEGMENTS_MAX);
-
-		if (!(source->tools & ENGINE_TOOL_BIT(i)) ||
-		    !(engine_tool_row(i)->flags & ENGINE_TOOL_WHOLE))
-			continue;
-		if (thread->told.ending)
-			sinks_tell(source, memory, &thread->told, (enum engine_tool)i, memory);
-		else
-			sinks_tell(source, memory_now, &thread->told, (enum engine_tool)i, memory);
-	}
-}
-
 /* --- Ends ------------------------------------------------------------------------------------- */
-
-static void thread_account(struct engine_source *source, struct thread *thread)
-{
-	uint64_t lost =
-		__atomic_load_n(&thread->ring.slot->lost, __ATOMIC_RELAXED) / sizeof(uint32_t);
-
-	thread->told.lost[SEGMENT_LOSS_ABANDONED] += lost < LOSS_MAX ? lost : LOSS_MAX;
-	if (!thread->begun)
-		thread->told.lost[SEGMENT_LOSS_ORPHAN] +=
-			(thread->ring.position - thread->ring.taken) / sizeof(uint32_t);
-	source->totals.broken += thread->ring.broken;
-	source->totals.kept += thread->told.kept;
-	for (size_t i = 0; i < SEGMENT_LOSS_COUNT; i++) {
-		source->totals.lost[i] += thread->told.lost[i];
-		source->totals.nobodys[i] += thread->begun ? 0 : thread->told.lost[i];
-	}
-}
 
 /* Of what has ended, and of what runs as far as it was taken. */
 static struct engine_totals totals_now(const struct engine_source *source)
@@ -775,9 +499,9 @@ void engine_source_tally(struct engine_source *source)
 
 	array_each(&source->threads, thread) {
 		if ((*thread)->begun && source->counters != COUNTERS_NONE)
-			counts_tell(source, *thread);
+			engine_thread_counts_tell(source, *thread);
 		if ((*thread)->begun)
-			memory_tell(source, *thread);
+			engine_thread_memory_tell(source, *thread);
 	}
 	totals = totals_now(source);
 	sinks_tell(source, totals, &totals);
@@ -787,12 +511,12 @@ static void thread_end(struct engine_source *source, struct thread *thread, bool
 {
 	thread->told.ending = true;
 	if (thread->begun && source->counters != COUNTERS_NONE)
-		counts_tell(source, thread);
+		engine_thread_counts_tell(source, thread);
 	if (thread->begun) {
-		counters_tell(source, thread);
-		memory_tell(source, thread);
+		engine_thread_counters_tell(source, thread);
+		engine_thread_memory_tell(source, thread);
 	}
-	thread_account(source, thread);
+	engine_thread_account(source, thread);
 	if (thread->begun) {
 		sinks_tell(source, thread_end, &thread->told);
 		thread->process->rings--;
@@ -925,7 +649,7 @@ static bool threads_drain(struct engine_source *source)
 
 	for (size_t i = 0; i < source->threads.count; i++) {
 		thread_begin(source, source->threads.items[i]);
-		any |= thread_drain(source, source->threads.items[i]);
+		any |= engine_thread_drain(source, source->threads.items[i]);
 	}
 	return any;
 }
