@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the files of the replay share: replay.c follows a run and notes what each instruction did,
- * replay_tell.c hands that out when the run has turned out to be right.
+ * replay_memory.c serves its loads and stores, and replay_tell.c hands the notes out when the run
+ * has turned out to be right.
  */
 #pragma once
 
@@ -90,3 +91,24 @@ struct replay {
 
 /* Calls fn for every step of the run, in order, and for what is true of the run as a whole. */
 int replay_tell(const struct replay *replay, replay_fn *fn, void *ctx);
+
+/* Of the step under way. What is known first stays. */
+static inline void fact(struct replay *replay, enum selection_source source, uint64_t value,
+			unsigned size)
+{
+	struct step *step = replay->step;
+
+	if (replay->skips || !((replay->noted & ~step->known) >> source & 1))
+		return;
+	step->known |= 1u << source;
+	step->values[source] = size < 8 ? value & ~(~0ull << size * 8) : value;
+	step->widths[source] = size * 8;
+}
+
+/* The next word of the log; missing: the kernel could not read it. */
+uint64_t replay_log_take(struct replay *replay, bool *ret_missing);
+/* What uop_step() calls: 0, or what ends the run. */
+int replay_load(struct replay *replay, uint64_t address, unsigned size, wire_u64 *ret);
+int replay_store(struct replay *replay, uint64_t address, unsigned size, uint64_t value,
+		 bool unknown);
+int replay_poison(struct replay *replay, uint64_t address, unsigned size);
