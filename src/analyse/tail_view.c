@@ -14,6 +14,8 @@
  * Slow visits with the same cause in the same place are one row. For each it is looked whether they
  * have an argument in common that usual visits do not have, and code that those do not execute.
  */
+#include "analyse/tail_private.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -68,64 +70,10 @@ static const struct column tail_columns[] = {
 	[T_SLOWEST] = { "slow_from_ns", "", COLUMN_COUNT, COLUMN_DATA },
 };
 
-enum { ARGUMENTS = 6, WAYS = 4, VISITS_LEAST = 4 };
-
-static const char cause_processor[] = "processor", cause_various[] = "various";
-
 /* Slow visits must take that much longer than the median one to be worth a word. */
 static const double slower_least = 1.2;
-/* A group has something in common if so many of it have it; only it, if so few usual ones do. */
-static const double common_share = 0.7, rare_share = 0.2;
 
-/* Somewhere in the tree of calls. Number 0 is the routine itself. */
-struct path {
-	uint32_t parent;
-	enum { PATH_CALL, PATH_SYSTEM_CALL, PATH_BLOCK } kind;
-	uint32_t location, place; /* 0: none */
-	uint32_t system_call;
-	uint64_t object;
-	double usual_ns, usual_count; /* means */
-	uint32_t usual_visits; /* in which it was */
-};
-
-struct step {
-	uint32_t path;
-	double ns, count;
-};
-
-struct visit {
-	const struct profile_mark_visit *row;
-	size_t first, end; /* of steps */
-	const struct profile_mark_visit_argument *arguments; /* NULL: none */
-	bool usual, slow;
-};
-
-/* Slow visits that are slow for the same reason. */
-struct group {
-	const char *cause;
-	uint32_t path;
-	double excess, faults, off;
-	ARRAY(uint32_t) visits;
-};
-
-struct tail {
-	const struct profile *profile;
-	const struct view_request *request;
-	struct table *table;
-	uint32_t mark;
-	ARRAY(struct path) paths;
-	struct map path_ids;
-	ARRAY(struct step) steps;
-	ARRAY(struct visit) visits;
-	ARRAY(struct group) groups;
-	uint64_t timed, p25, p50, p75;
-	uint64_t slowest; /* ns: what takes so long is slow */
-	uint32_t usual, slow;
-	double usual_faults, usual_off; /* means */
-	uint32_t symbol; /* of the routine; 0: not known */
-	unsigned parameters; /* bit n: it takes argument n, or that is not known */
-	double excess; /* of all slow visits */
-};
+static const char cause_processor[] = "processor", cause_various[] = "various";
 
 /* --- Reading ---------------------------------------------------------------------------------- */
 
@@ -544,149 +492,6 @@ static void small_join(struct tail *tail)
 	}
 }
 
-/* --- What slow visits have in common ---------------------------------------------------------- */
-
-/* Ways to look at an argument: itself, or so many bytes of where it points to. */
-static bool is_same(const struct profile_mark_visit_argument *a,
-		    const struct profile_mark_visit_argument *b, unsigned way)
-{
-	if (!way)
-		return a->value == b->value;
-	if (!a->points || !b->points)
-		return false;
-	if (way == 3)
-		return (uint32_t)a->first == (uint32_t)b->first;
-	return a->first == b->first && (way == 2 || a->second == b->second);
-}
-
-static double share_with(const struct tail *tail, const struct group *group,
-			 const struct profile_mark_visit_argument *wanted, unsigned way)
-{
-	uint32_t same = 0, all = 0;
-
-	if (group) {
-		array_each(&group->visits, number) {
-			const struct visit *visit = &tail->visits.items[*number];
-
-			all++;
-			same += visit->arguments &&
-				is_same(&visit->arguments[wanted->argument], wanted, way);
-		}
-	} else {
-		array_each(&tail->visits, visit) {
-			all += visit->usual;
-			same += visit->usual && visit->arguments &&
-				is_same(&visit->arguments[wanted->argument], wanted, way);
-		}
-	}
-	return all ? (double)same / all : 0;
-}
-
-struct common {
-	const struct profile_mark_visit_argument *argument; /* NULL: nothing */
-	unsigned way;
-	double share, usual;
-};
-
-/* What is common is had by one of the first visits; what usual ones have, too, says nothing. */
-static void common_try(const struct tail *tail, const struct group *group,
-		       const struct visit *visit, struct common *best)
-{
-	for (unsigned argument = 0; argument < ARGUMENTS && visit->arguments; argument++)
-		for (unsigned way = 0; way < WAYS && tail->parameters >> argument & 1; way++) {
-			const struct profile_mark_visit_argument *wanted =
-				&visit->arguments[argument];
-			double share = share_with(tail, group, wanted, way);
-			double usual = share >= common_share ? share_with(tail, NULL, wanted, way)
-							     : 1;
-
-			if (usual <= rare_share && share - usual > best->share - best->usual + 0.01)
-				*best = (struct common){ wanted, way, share, usual };
-		}
-}
-
-static struct common common_find(const struct tail *tail, const struct group *group)
-{
-	enum { TRIED = 8 };
-	struct common best = {};
-
-	for (size_t i = 0;
-	     i < group->visits.count && i < TRIED && group->visits.count >= VISITS_LEAST; i++)
-		common_try(tail, group, &tail->visits.items[group->visits.items[i]], &best);
-	return best;
-}
-
-/* Text that is there, or the number. */
-static void pointed_put(const struct profile_mark_visit_argument *argument, unsigned way,
-			struct strbuf *out)
-{
-	uint64_t words[2] = { argument->first, argument->second };
-	const unsigned char *bytes = (const unsigned char *)words;
-	size_t size = way == 1 ? 16 : way == 2 ? 8 : 4, length = 0;
-
-	while (length < size && bytes[length] >= ' ' && bytes[length] < 0x7f)
-		length++;
-	if (length == size || (length >= 2 && !bytes[length]))
-		strbuf_printf(out, "\"%.*s\"%s", (int)length, (const char *)bytes,
-			      length == size ? "..." : "");
-	else if (size == 4)
-		strbuf_printf(out, "%u", (uint32_t)argument->first);
-	else
-		strbuf_printf(out, "%#llx...", (unsigned long long)argument->first);
-}
-
-/* "size = 13", "*name = "GET /""; the register, where debug information has no name. */
-static const char *common_text(const struct tail *tail, const struct common *common)
-{
-	static const char *const registers[] = { "rdi", "rsi", "rdx", "rcx", "r8", "r9" };
-	const struct profile_mark_visit_argument *argument = common->argument;
-	const struct profile_parameter *parameter =
-		tail->symbol ? parameter_find(tail->profile, tail->symbol, argument->argument)
-			     : NULL;
-	const char *name = parameter && parameter->name && *parameter->name
-				   ? parameter->name
-				   : registers[argument->argument];
-	struct strbuf text = {};
-
-	strbuf_printf(&text, "%s%s = ", common->way ? "*" : "", name);
-	if (common->way)
-		pointed_put(argument, common->way, &text);
-	else
-		strbuf_printf(&text, argument->value < 1 << 20 ? "%llu" : "%#llx",
-			      (unsigned long long)argument->value);
-	return table_own(tail->table, text.text);
-}
-
-/* --- Parameters ------------------------------------------------------------------------------- */
-
-/* Code of the routine itself is where its blocks are. */
-static uint32_t routine_symbol(const struct tail *tail)
-{
-	array_each(&tail->paths, path)
-		if (path->kind == PATH_BLOCK && path->location)
-			return location_function(tail->profile, path->location);
-	return 0;
-}
-
-/* By debug information, or else by what its code reads before it writes it. */
-static void parameters_find(struct tail *tail)
-{
-	struct code_cache code;
-	int used;
-
-	tail->symbol = routine_symbol(tail);
-	tail->parameters = 0;
-	for (unsigned i = 0; i < ARGUMENTS && tail->symbol; i++)
-		if (parameter_find(tail->profile, tail->symbol, i))
-			tail->parameters |= 1u << i;
-	if (tail->parameters)
-		return;
-	code_cache_init(&code, tail->profile, &tail->request->code);
-	used = tail->symbol ? code_cache_arguments(&code, tail->symbol) : -1;
-	code_cache_deinit(&code);
-	tail->parameters = used < 0 ? (1u << ARGUMENTS) - 1 : (unsigned)used;
-}
-
 /* --- Text ------------------------------------------------------------------------------------- */
 
 static const char *base_name(const char *path)
@@ -872,7 +677,7 @@ static const char *only_text(const struct tail *tail, const struct group *group)
 
 static void group_add(struct tail *tail, const struct group *group)
 {
-	struct common common = common_find(tail, group);
+	struct tail_common common = tail_common_find(tail, group);
 	double count = (double)group->visits.count;
 	struct cell *row = table_row_add(tail->table);
 
@@ -883,7 +688,7 @@ static void group_add(struct tail *tail, const struct group *group)
 	row[T_WHERE] = cell_text(where_text(tail, group->path));
 	row[T_OBJECT] = cell_text_or_unset(object_text(tail, group->path));
 	if (common.argument) {
-		row[T_VALUE] = cell_text(common_text(tail, &common));
+		row[T_VALUE] = cell_text(tail_common_text(tail, &common));
 		row[T_VALUE_SHARE] = cell_real(common.share);
 		row[T_VALUE_USUAL] = cell_real(common.usual);
 	}
@@ -919,7 +724,7 @@ static void mark_tell(struct tail *tail)
 	if (!tail->usual || !tail->slow || (double)tail->slowest < (double)tail->p50 * slower_least)
 		return;
 	usual_sum(tail);
-	parameters_find(tail);
+	tail_parameters_find(tail);
 	for (uint32_t i = 0; i < tail->visits.count; i++)
 		if (tail->visits.items[i].slow)
 			visit_explain(tail, i);
