@@ -15,7 +15,7 @@ static inline uint64_t clock_monotonic(void)
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* What the calling thread has used of a CPU. */
+/* The processor time that the calling thread has used, in nanoseconds. */
 static inline uint64_t clock_thread(void)
 {
 	struct timespec now;

@@ -15,9 +15,9 @@
 #include "base/clock.h"
 #include "base/mem.h"
 
-enum { CROWD_NS = 2000000 }; /* a sleep where not all can be waited for */
+enum { CROWD_NS = 2000000 }; /* how long bells_wait() sleeps where it cannot wait for all bells */
 
-static const uint64_t linger = NS_PER_S; /* after the end of a process */
+static const uint64_t linger = NS_PER_S; /* how long memory is kept after its process has ended */
 static const uint64_t look_every = NS_PER_S / 10;
 
 struct memories {

@@ -33,8 +33,9 @@ int newfile_open(struct newfile *file, const char *path, mode_t mode);
 /* A stream onto the file, which the caller closes before newfile_finish(); NULL with errno. */
 FILE *newfile_stream(const struct newfile *file);
 /*
- * The folder of path, found in the same way and open as O_PATH, and the name of the last component,
- * which is not looked at. For who makes files of another kind there.
+ * Finds the folder of path in the same way and opens it with O_PATH; also returns the last
+ * component, which is not looked at. For callers that create sockets and other files there by
+ * themselves.
  */
 int newfile_folder(const char *path, int *ret_dir, char **ret_name);
 /* ".NAME.0123456789abcdef"; the digits are random. */

@@ -48,7 +48,8 @@ struct option_texts {
 struct option_choice {
 	const char *name;
 	const char *help;
-	bool hidden; /* it is understood, and refused with a reason: nowhere offered */
+	/* understood only to be refused with a reason; neither help nor completion offers it */
+	bool hidden;
 };
 
 struct option_row {
@@ -68,8 +69,10 @@ struct option_row {
 	const struct option_choice *choices; /* CHOICE, CHOICES; ended by an entry without a name */
 	const char
 		*needs; /* "values": of use only with that option; "tool=paths": with that choice */
-	unsigned only; /* bits; who has one of them takes the option; 0: everybody does */
-	const char *refusal; /* why others do not take it; NULL: it would change nothing */
+	/* bits: a view or format takes the option if it has one of them; 0: all of them take it */
+	unsigned only;
+	/* why the others do not take it; NULL: it would change nothing there */
+	const char *refusal;
 	bool hidden; /* for tests: neither in the help nor in the manual */
 	const char *help; /* one sentence without its full stop; `words` like this are literal */
 	const char *more; /* further sentences, for the manual; NULL: none */
@@ -83,11 +86,14 @@ struct option_group {
 	const char *title; /* NULL: none */
 	const struct option_row *rows; /* NULL: the end of the groups */
 	const char *const *taken; /* the names of those that count here, ended by NULL; NULL: all */
-	/* Appends who takes a row ("tree", "paths and strata"), nothing if all do; NULL: all do. */
+	/*
+	 * Appends the names of those that take the row ("tree", "paths and strata"), nothing if all
+	 * do; NULL: all do.
+	 */
 	void (*takers)(const struct option_row *row, struct strbuf *ret);
 };
 
-/* What was given to one command. */
+/* The options that were given to one command. */
 struct options {
 	const struct option_group *groups;
 	void *target;
@@ -119,19 +125,19 @@ int options_parse(struct options *options, enum option_order order, int argc, ch
  * Takes one option in. text NULL: it was given without a value. The text must outlive the options.
  */
 int options_take(struct options *options, const struct option_row *row, const char *text);
-/* That every option that was given has the other option that it needs. */
+/* Checks that every option that was given has the other option that it needs. */
 int options_needs_check(const struct options *options);
 
 /*
- * That whoever is asked takes every option that was given; takes: the bits of option_row.only that
- * it has, who: what it is called, "the view tree".
+ * Checks that a view or an export format takes every option that was given. takes: its bits of
+ * option_row.only; who: its name in messages, "the view tree".
  */
 int options_takes_check(const struct options *options, unsigned takes, const char *who);
 
 /* NULL: there is none with exactly this name. */
 const struct option_row *options_find(const struct option_group *groups, const char *name);
 bool options_given(const struct options *options, const char *name);
-/* Whether the group counts the row in. */
+/* Whether the group takes the row (`taken`). */
 bool option_is_taken(const struct option_group *group, const struct option_row *row);
 /* Whether the option has a value that must be given. */
 bool option_has_value(const struct option_row *row);

@@ -154,7 +154,7 @@ static void mdoc_escape(const char *text, size_t length, struct strbuf *ret)
 	}
 }
 
-/* The next piece in backquotes or the next word; returns its end. */
+/* Prints the next piece in backquotes, or the next word; returns its end. */
 static const char *piece_print(const char *text, const char *argument, struct strbuf *ret)
 {
 	size_t length = 0;
@@ -247,7 +247,10 @@ static void heading_mdoc_print(const struct option_row *row, FILE *file)
 	fputc('\n', file);
 }
 
-/* What follows from the row: who takes it, with what, which values, and the value if not given. */
+/*
+ * Prints the sentences that follow from the row itself: which views take it, which option it needs,
+ * its values, and its value if it is not given.
+ */
 static void facts_mdoc_print(const struct option_group *group, const struct option_row *row,
 			     FILE *file)
 {

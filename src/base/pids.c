@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A process in a pid namespace of its own, as containers and sandboxes have them, tells its engine
- * numbers that mean something else to us. /proc tells both: the field NSpid of a status holds the
- * number in our namespace first, and that in the innermost one last.
+ * The pids that a process in a pid namespace of its own (in a container or a sandbox) knows itself
+ * by mean other processes, or none, in ours. The field NSpid of /proc/PID/status holds both
+ * numbers: first that of our namespace, last that of the innermost one.
  */
 #include "base/pids.h"
 
@@ -17,7 +17,9 @@
 
 DEFINE_AUTO(DIR, closedir)
 
-/* The innermost number, and how many there are. 0: it is gone. */
+/*
+ * The number in the innermost namespace, and how many namespaces there are. 0: the process is gone.
+ */
 static pid_t innermost(const char *path, int *ret_count)
 {
 	AUTO(close_file) FILE *file = fopen(path, "re");

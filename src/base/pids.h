@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Processes and threads in pid namespaces of their own: by which numbers we know them. */
+/* Translates the ids of processes and threads between their own pid namespace and ours. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The process knows itself by another number than we do. */
+/* Whether the pid that the process sees of itself differs from ours. */
 bool pids_differ(pid_t pid);
 /*
- * A process but this one that calls itself `inner`, in another pid namespace than ours, and maps
- * memory of that inode that an engine shares with us; 0: there is none.
+ * Finds the process, other than `but`, whose pid is `inner` in another pid namespace than ours, and
+ * which maps the shared memory with that inode; 0: there is none.
  */
 pid_t pids_find(pid_t inner, uint64_t inode, pid_t but);
-/* A thread of a process, by what it calls itself; 0: there is none. */
+/* Our tid of a thread, given the tid that it sees itself; 0: there is none. */
 pid_t pids_thread(pid_t pid, pid_t inner);
-/* What the process calls itself; 0: it is gone. */
+/* The pid that the process sees itself; 0: it is gone. */
 pid_t pids_inner(pid_t pid);

@@ -29,7 +29,7 @@
 struct progress {
 	char what[128];
 	uint64_t began; /* clock_monotonic() */
-	_Atomic uint64_t done, total; /* total 0: nobody knows how much there is */
+	_Atomic uint64_t done, total; /* total 0: it is not known */
 	struct progress *outer; /* what it is a part of: shown again when this one ends */
 };
 
@@ -40,7 +40,7 @@ void progress_begin(struct progress *progress, const char *what, ...)
 bool progress_is_seen(void);
 /* From any thread. */
 void progress_set(struct progress *progress, uint64_t done, uint64_t total);
-/* Says anew what is done, where that is more than a number. From any thread. */
+/* Replaces the text, for steps of which a number says too little. From any thread. */
 void progress_tell(struct progress *progress, const char *what, ...)
 	__attribute__((format(printf, 2, 3)));
 void progress_end(struct progress *progress);

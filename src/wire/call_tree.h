@@ -21,7 +21,10 @@ enum {
 };
 
 #define CALL_NONE UINT32_MAX
-/* Routines that are none: the thread's own node, and the sum of what was pruned below a node. */
+/*
+ * Numbers that stand for no routine: the thread's own node, and the sum of the nodes that were
+ * pruned below a node.
+ */
 #define CALL_ROUTINE_THREAD UINT64_MAX
 #define CALL_ROUTINE_PRUNED (UINT64_MAX - 1)
 
@@ -101,7 +104,7 @@ enum call_metric {
 		CALL_METRIC_COUNT
 };
 
-/* Of one metric: what the thread used itself, and what everybody used in the same time. */
+/* One metric: what the thread itself used, and what all threads together used in the same time. */
 struct call_amount {
 	uint64_t base;
 	uint64_t elapsed;
@@ -130,9 +133,9 @@ struct call_tree_head {
 	uint32_t metrics;
 	uint32_t count; /* nodes that were ever used; numbers are below */
 	uint32_t used; /* nodes that are not free */
-	uint32_t limit; /* pruning begins above so many */
-	uint32_t capacity; /* never more than so many */
-	/* of the parent's cumulative amount; what is not above may be pruned */
+	uint32_t limit; /* nodes in use above which pruning begins */
+	uint32_t capacity; /* nodes that there is memory for */
+	/* share of the parent's cumulative amount; nodes that are not above it may be pruned */
 	uint32_t prune_permille;
 	uint32_t free; /* first free node, or CALL_NONE */
 	/* Charged so far: metric 0, or calls if there is no metric. The unit of weights. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tool calltree keeps for a thread, in the place of its counters (wire/tools.h): a tree of
- * calls (wire/call_tree.h) that the thread itself builds, and that the host reads.
+ * The memory that the tool calltree has for each thread, in the place of its counters
+ * (wire/tools.h): a tree of calls (wire/call_tree.h), which the thread itself builds and the host
+ * reads.
  *
  *	0			struct calltree_memory
  *	CALLTREE_NODES		the nodes of the tree
@@ -11,10 +12,10 @@
  *				engine's own
  *	CALLTREE_TASKS		struct call_tasks
  *
- * Time. A node's first metric is time in ticks. Inline code adds an interval between two events to
- * `elapsed`. `base` holds only what is to be taken off, below 0: time off a processor. So what the
- * thread used itself is elapsed + base - overhead * intervals, where a node has an interval for
- * each of its calls and for each call that it made.
+ * Time. A node's first metric is time in ticks. Inline code adds the interval between two events to
+ * `elapsed`. `base` holds only what has to be subtracted, as a negative number: the time off a
+ * processor. So what the thread used itself is elapsed + base - overhead * intervals, where a node
+ * has an interval for each of its calls and for each call that it made.
  *
  * What the kernel counts for the thread goes to `base` of further metrics, if that is asked for.
  */
@@ -77,7 +78,8 @@ struct calltree_memory {
 	uint32_t timed; /* 0: calls were only counted, and there is no time */
 	uint32_t ready; /* 1: there is a tree */
 	char name[16]; /* of the thread, at its end; empty before that */
-	uint64_t own[CALLTREE_USAGES]; /* what the engine itself caused, and is nobody's */
+	/* usage that the engine itself caused, which is charged to no routine */
+	uint64_t own[CALLTREE_USAGES];
 	struct call_tree_head head;
 };
 

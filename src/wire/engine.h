@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the host hands to the engine that it puts into a process, and the mailbox between the two.
+ * The structure that the host hands to the engine which it puts into a process (struct
+ * engine_boot), and the mailbox in which the engine makes requests.
  *
  * The host stops a process at an instruction, maps the engine's image, a stack, this structure and
  * a piece of memory shared with the host, and lets it run at engine_entry with rdi pointing to
@@ -11,12 +12,12 @@
  *
  * A request: take a FREE slot by compare-and-swap to TAKEN, fill it, store ASKED, add 1 to bell,
  * wake one waiter of bell, wait on the slot's state until it is ANSWERED, read the answer, store
- * FREE. No slot free: wait a moment and look again.
+ * FREE. If no slot is free, the engine waits a moment and looks again.
  *
  * The host may be gone at any time. So each wait has a timeout of a second at most, after which the
- * engine looks whether `closed` is set or the host has ended (STREAM_HOST in wire/stream.h,
- * otherwise host_pid), whether or not anybody has waited for it. Then the slot is given up as it
- * is, and the engine goes on as if the answer had been -ESHUTDOWN. The host sets `closed` when it
+ * engine checks whether `closed` is set or the host has ended (STREAM_HOST in wire/stream.h,
+ * otherwise host_pid; a host that is a zombie has ended, too). Then the slot is given up as it is,
+ * and the engine goes on as if the answer had been -ESHUTDOWN. The host sets `closed` when it
  * leaves, before it looks at the slots for the last time, and answers -ESHUTDOWN to what it finds
  * there.
  *
@@ -46,9 +47,10 @@ struct engine_registers {
 	wire_u64 gs_base;
 };
 
-/* Places in the engine's code and data, for whoever stops a thread of it. */
+/* Places in the engine's code and data, for a tracer that stops one of its threads. */
 struct engine_places {
-	wire_u64 resume_start, resume_end; /* here all registers of the program are in its thread */
+	/* in this code the thread has all of the program's registers */
+	wire_u64 resume_start, resume_end;
 	/* the program's system call: from here to call_insn it is yet to be done */
 	wire_u64 call_start;
 	wire_u64 call_insn, call_done;
@@ -73,10 +75,12 @@ struct engine_boot {
 	wire_u64 starts,
 		/* of a running process: struct engine_start and a stack for each thread */
 		starts_size;
-	/* set by the host. 1: every thread hands itself back; 2: of other processes, too */
+	/*
+	 * set by the host. 1: every thread leaves the engine; 2: those of child processes as well
+	 */
 	wire_u64 leaving;
 	struct engine_places places; /* filled in by the engine before it does anything else */
-	/* who takes the engine out, while `leaving` is set; 0: the host */
+	/* pid that takes the engine out of the process while `leaving` is set; 0: the host */
 	wire_u64 taker;
 	/* for tests: what is to fail (enum engine_failure) << 32, and which one, from 1; 0: none */
 	wire_u64 fails;
@@ -100,13 +104,13 @@ enum engine_failure {
 };
 
 /*
- * A thread of a running process, at engine_attach with rdi pointing to struct engine_boot, rsi to
- * this, which lies above its stack. All signals are blocked.
+ * A thread of a running process begins at engine_attach, with rdi pointing to struct engine_boot
+ * and rsi to this structure, which lies above the thread's stack. All signals are blocked.
  */
 struct engine_start {
 	struct engine_registers registers;
 	wire_u64 mask; /* the program's signal mask */
-	wire_u64 rseq; /* what it has registered: address, 0 none */
+	wire_u64 rseq; /* the address that it has registered; 0: none */
 	wire_u32 rseq_size, rseq_signature;
 };
 
@@ -117,19 +121,20 @@ enum {
 };
 
 /*
- * A thread leaves. It puts down here what the program's registers and mask are, and parks: it makes
- * the system call -1 with rdi the session and rsi the address of this, again and again. The host,
- * attached, sets the registers and that is all.
+ * A thread that leaves the engine stores the program's registers and signal mask here, and parks:
+ * it repeats the system call -1, with the session in rdi and the address of this structure in rsi.
+ * The host, which is attached to it then, sets its registers to these and detaches.
  */
 struct engine_parked {
 	struct engine_registers registers;
 	wire_u64 mask;
-	wire_u32 again; /* not now: the registers are as they were when it was sent */
+	/* 1: the thread cannot leave now; its registers are as they were when it was sent there */
+	wire_u32 again;
 	/* set by the host in the last thread: gives the program its handlers back, clears this */
 	wire_u32 finish;
 };
 
-/* Memory of the engine besides what the host has mapped. */
+/* Memory that the engine has mapped itself, besides what the host has mapped for it. */
 struct engine_mappings {
 	wire_u64 count;
 	struct engine_mapping {
@@ -146,7 +151,11 @@ enum engine_flag {
 
 enum engine_request_kind {
 	ENGINE_REQUEST_EXEC =
-		1, /* tid is about to exec: attach, so that the new program can be taken over */
+		/*
+		 * the thread is about to exec: attach to it, so that the new program can be taken
+		 * over
+		 */
+		1,
 	ENGINE_REQUEST_EXEC_FAILED = 2, /* it is still the old program: let go */
 	/*
 	 * Code was mapped: path is the address of a struct stream_module. The answer is where the
@@ -154,9 +163,9 @@ enum engine_request_kind {
 	 */
 	ENGINE_REQUEST_MODULE = 3,
 	/*
-	 * A child that was just forked still has its parent's shared memory, and asks there for one
-	 * of its own: `directory` is one end of a pair of sockets. After answer 0 its file is in
-	 * the other, and the child maps it in the place of its parent's.
+	 * A child that was just forked still has its parent's shared memory mapped, and makes a
+	 * request there for memory of its own: `directory` is one end of a pair of sockets. After
+	 * answer 0 its file is in the other, and the child maps it in the place of its parent's.
 	 */
 	ENGINE_REQUEST_FORK = 4,
 };
@@ -189,8 +198,8 @@ struct engine_request {
 };
 
 /*
- * Why a thread goes on natively. Columns: name, word in summaries, what a person reads after "left
- * the engine: ".
+ * Why a thread left the engine and goes on natively. Columns: name, word in summaries, the text for
+ * people after "left the engine: ".
  */
 #define ENGINE_LEAVES(X)                                                                           \
 	X(INSTRUCTION, "instruction", "threads, for an instruction that cannot be copied")         \

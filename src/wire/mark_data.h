@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tool mark_data keeps for a thread, in the place of its counters (wire/tools.h): how
- * often which instruction has read and written data that is marked.
+ * The memory that the tool mark_data has for each thread, in the place of its counters
+ * (wire/tools.h): how often each instruction has read and written marked data.
  *
  *	0			struct mark_data_memory
  *	MARK_DATA_FILTER	a byte for each page number, by its low 16 bits: 0 if there may be
@@ -9,7 +9,7 @@
  *	MARK_DATA_ASIDES	struct mark_data_aside of each instruction: what it touched last
  *	MARK_DATA_CELLS		struct mark_data_cell, a table by hash: what was counted
  *
- * All but the cells is the engine's own.
+ * The host reads the cells only.
  */
 #pragma once
 
@@ -41,13 +41,18 @@ struct mark_data_memory {
 	wire_u32 newest; /* the cell that came into use last, + 1; 0: none is */
 	wire_u32 reserved;
 	wire_u64 unmarked; /* allocations for which there was no room */
-	/* A string instruction whose end shows what it has touched: as its registers were. */
+	/*
+	 * The registers at the start of a string instruction, whose registers at the end then tell
+	 * the bytes that it has accessed.
+	 */
 	wire_u64 rsi, rdi, rcx;
-	/* What instructions touched that lies between marked ranges; nobody reads it. */
+	/*
+	 * Counts accesses that hit a page with marked data, but no marked range; nobody reads it.
+	 */
 	struct mark_data_cell unmarked_cell;
 };
 
-/* A marked range that an instruction touched last. */
+/* The marked range that an instruction accessed last. */
 struct mark_data_aside {
 	wire_u64 start;
 	wire_u64 limit; /* so many addresses from there on are wholly in it; 0: none */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tool mark_times keeps for a thread, in the place of its counters (wire/tools.h): how
- * long marks took that are timed.
+ * The memory that the tool mark_times has for each thread, in the place of its counters
+ * (wire/tools.h): how long visits of timed marks took.
  *
  *	0			struct mark_times_memory
  *	MARK_TIMES_FRAMES	visits that have not ended, outermost first; the engine's own
@@ -34,9 +34,9 @@ enum {
 
 struct mark_times_memory {
 	wire_u64 top; /* the innermost visit: an address in the producer's memory */
-	wire_u64 deepest; /* where there is no room for another one behind */
+	wire_u64 deepest; /* the last frame that there is room for */
 	wire_u64 overhead; /* ticks; measured at the thread's start */
-	wire_u64 undone; /* ticks of a visit that is being taken back */
+	wire_u64 undone; /* ticks of a visit that is being undone */
 	wire_u32 ready; /* 1: there is something to read */
 	wire_u32 reserved;
 };
@@ -53,7 +53,7 @@ struct mark_times_frame {
 struct mark_timing {
 	wire_u64 sum;
 	wire_u64 most;
-	wire_u64 least; /* complement; 0: nothing was timed */
+	wire_u64 least; /* the complement of the shortest time; 0: nothing was timed */
 	wire_u64 slower; /* than the timer's threshold */
 	wire_u64 abandoned; /* visits whose end was not seen: longjmp, exceptions */
 	wire_u64 too_deep; /* visits within more than MARK_TIMES_DEPTH others */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the tool mark_visits keeps for a thread, in the place of its counters (wire/tools.h): single
- * visits of a routine whose slowest calls are to be explained, with what each of them did.
+ * The memory that the tool mark_visits has for each thread, in the place of its counters
+ * (wire/tools.h): a sample of single visits of a routine whose slowest calls are to be explained,
+ * with the calls and blocks that each of them executed.
  *
  *	0			struct mark_visits_memory
  *	MARK_VISITS_BLOCKS	counters of the routine's own blocks; inline code adds to them
@@ -9,10 +10,10 @@
  *	MARK_VISITS_KEPT	struct mark_visit: first usual ones, then slow ones
  *	MARK_VISITS_PRIVATE	the engine's own: the visit that has not ended, and its calls
  *
- * Of the slowest visits, a share that the host says (wire/marks.h), MARK_VISITS_SLOW are kept, of
- * the others MARK_VISITS_USUAL; each that there was has the same chance to be among them. Where the
- * slowest begin is known only after some visits: what came before counts as usual, and the host
- * looks at times.
+ * Two reservoirs are sampled: MARK_VISITS_SLOW of the slowest visits, whose share the host sets
+ * (wire/marks.h), and MARK_VISITS_USUAL of the others. Within each, every visit is kept with the
+ * same probability (reservoir sampling). The threshold between the two is known only after some
+ * visits; those before it count as usual, and the host, which has their times, sorts them anew.
  */
 #pragma once
 
@@ -25,7 +26,7 @@ enum {
 	MARK_VISIT_NODES = 128, /* of a visit; the first is the routine itself */
 	MARK_VISIT_NODE = 40, /* bytes */
 	MARK_VISIT_ARGUMENTS = 6,
-	MARK_VISIT_POINTED = 3, /* arguments of which the memory is kept that they may point to */
+	MARK_VISIT_POINTED = 3, /* arguments whose memory is kept, if they are pointers */
 	MARK_VISIT = 168 + MARK_VISIT_NODES * MARK_VISIT_NODE, /* bytes */
 	MARK_VISITS_BLOCKS = 4096,
 	MARK_VISITS_TIMING = MARK_VISITS_BLOCKS + MARK_VISITS_BLOCKS_MAX * 8,
@@ -40,7 +41,7 @@ struct mark_visits_memory {
 	wire_u64 inside; /* 1: a visit has not ended; inline code looks at it */
 	wire_u64 usual, slow; /* visits of each sort that have ended */
 	wire_u64 abandoned; /* that were left by longjmp or an exception */
-	wire_u64 threshold; /* ticks: what takes so long is slow; 0: not known yet */
+	wire_u64 threshold; /* ticks from which on a visit is slow; 0: not known yet */
 	wire_u32 mark; /* its number */
 	wire_u32 ready; /* 1: there is something to read */
 };
@@ -52,11 +53,11 @@ enum mark_visit_kind {
 	MARK_VISIT_KINDS,
 };
 
-/* Something that was done in a visit, some times. */
+/* A call, a system call or a block, and how often a visit executed it there. */
 struct mark_visit_node {
 	wire_u64 code;
 	wire_u64 object;
-	wire_u64 ticks; /* with what it called; of blocks 0 */
+	wire_u64 ticks; /* cumulative; 0 for blocks */
 	wire_u64 count;
 	wire_u32 parent; /* an earlier node */
 	wire_u32 kind; /* enum mark_visit_kind */
@@ -65,8 +66,9 @@ struct mark_visit_node {
 struct mark_visit {
 	wire_u32 valid; /* 1: the rest is whole */
 	wire_u32 node_count;
-	wire_u32 folded; /* calls that found no node of their own, and are part of their callers */
-	wire_u32 asked; /* 1: the kernel was asked: the next five are known */
+	/* calls for which there was no free node; they are part of their callers */
+	wire_u32 folded;
+	wire_u32 asked; /* 1: the next five were read from the kernel (getrusage) */
 	wire_u64 cpu_ns; /* on a processor */
 	wire_u64 faults_minor, faults_major;
 	wire_u64 voluntary, involuntary; /* context switches */

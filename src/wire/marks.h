@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Marks, as the host tells engines of them: memory that is shared, written by the host alone.
+ * The tables by which the host tells engines what is marked: shared memory that only the host
+ * writes.
  *
  * When an engine sees code that is new, it asks the host for the marks in it
  * (ENGINE_REQUEST_MODULE). The answer is the number of the file, from 1 on, or 0: nothing can be
@@ -9,15 +10,16 @@
  * place, and never changes. Numbers in it are offsets in the file that is mapped, or codes of
  * instructions: then it is the one table that `instructions` names.
  *
- * Each range of a table says for what it is (enum mark_use), and so do its numbers.
+ * The word of each range holds its use (enum mark_use) and a number whose meaning depends on the
+ * use.
  *
  * Marks change while programs run: the host writes new tables, their places, and then adds 1 to
  * generation. An engine that sees a new generation forgets the code whose marks have changed, and
  * notes the generation in its own memory (marks_seen in wire/engine.h).
  *
- * A table is sorted by start. reach is the largest end of a range and all before it: who looks for
- * ranges that hold a number goes back from the last one that begins there or earlier, until reach
- * says that no earlier one gets that far.
+ * A table is sorted by start. reach is the largest end of a range and all before it: to find all
+ * ranges that hold a number, go back from the last range that begins there or earlier, until reach
+ * is not beyond the number.
  */
 #pragma once
 
@@ -87,14 +89,16 @@ static inline wire_u32 mark_code(enum mark_prefix prefix, wire_u32 mnemonic)
 	return (wire_u32)prefix << 16 | mnemonic;
 }
 
-/* Whether there are marks that start or stop counting, for the thread that comes by. */
+/* Whether there are marks that switch counting on or off for the thread that executes them. */
 enum mark_regions {
 	MARK_REGIONS = 1,
-	MARK_REGIONS_OFF = 2, /* threads begin without counting: something starts it */
+	/* threads begin with counting switched off, because a mark starts it */
+	MARK_REGIONS_OFF = 2,
 };
 
 struct marks_area {
-	wire_u32 asks; /* 0: there are only marks of instructions, whatever is mapped */
+	/* 0: all marks are of instructions by name, so no engine need ask about a module */
+	wire_u32 asks;
 	wire_u32 instructions; /* the table by codes of instructions; 0: there is none */
 	wire_u32 generation; /* grows when marks have changed */
 	wire_u32 event_limit; /* events that a process may raise in MARKS_EVENT_TICKS */
@@ -119,7 +123,7 @@ struct mark_range {
 	wire_u32 mark; /* mark_word(): number << 1; 1 is added if visits are counted here */
 };
 
-/* Data that is marked. */
+/* A range of marked data. */
 struct mark_data_range {
 	wire_u64 start, end; /* addresses; in a file, as in the file */
 	wire_u32 mark; /* its number */
@@ -130,23 +134,26 @@ struct mark_data_range {
 struct mark_table {
 	wire_u32 count;
 	/*
-	 * Of these struct mark_data_range follow behind the ranges, at the next multiple of 16. An
-	 * address of the file is in memory by so much later as the first executable segment is,
-	 * which has this place in the file and this address there.
+	 * How many struct mark_data_range follow behind the ranges, at the next multiple of 16.
+	 * Their addresses are those of the file. The engine gets the bias from the first executable
+	 * segment, which begins at this file offset and has this address in the file.
 	 */
 	wire_u32 data_count;
 	wire_u32 code_offset, code_address;
 	struct mark_range ranges[];
 };
 
-/* What a program reads (include/assay/client.h). The hash is mark_name_hash() of the text. */
+/*
+ * A mark's name, by which a program reads its counts (include/assay/client.h). The hash is
+ * mark_name_hash() of the text.
+ */
 struct mark_name {
 	wire_u64 hash;
 	wire_u32 mark; /* its number */
 	wire_u32 of; /* the mark as it was given: of what a pattern found, the pattern */
 };
 
-/* Written by the host while programs run: a name first, and then how many there are. */
+/* The host adds names while programs run: it writes the name first and increases the count then. */
 struct mark_names {
 	wire_u32 count, room;
 	wire_u32 reserved[2];

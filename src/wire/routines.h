@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where routines begin, as the host tells the engine's tool calltree, and what it is to do: memory
- * that is shared, written by the host alone. It takes the place of the marks (wire/marks.h): the
- * two tools are never used together.
+ * The tables by which the host tells the engine's tool calltree where routines begin, and the
+ * tool's settings: shared memory that only the host writes. It takes the place of the marks
+ * (wire/marks.h): the two tools are never used together.
  *
  * When an engine sees code that is new, it asks the host (ENGINE_REQUEST_MODULE). The answer is the
  * place of a table, in units of ROUTINES_UNIT from the beginning of this area; 0: nothing is known
@@ -21,13 +21,13 @@ enum {
 };
 
 enum routine_flag {
-	ROUTINE_SKIPPED = 1, /* part of whoever calls it */
+	ROUTINE_SKIPPED = 1, /* no node of its own: it counts as part of its caller */
 	/* a part of another routine, which goes there by jumps: it is never called */
 	ROUTINE_PART = 2,
 	ROUTINE_ALLOCATION = 4, /* the lowest bit of enum routine_allocation */
 };
 
-/* How many bytes a routine is asked for: which of its arguments say so. */
+/* Which arguments of an allocating routine are the number of bytes. */
 enum routine_allocation {
 	ALLOCATION_NONE,
 	ALLOCATION_FIRST,
@@ -38,10 +38,10 @@ enum routine_allocation {
 };
 
 struct routines_area {
-	wire_u32 asks; /* 0: nobody answers */
+	wire_u32 asks; /* 0: the host answers no requests about modules */
 	wire_u32 node_limit, depth_limit, prune_permille; /* of a thread's tree */
 	wire_u32 filters; /* some routines are skipped */
-	wire_u32 only; /* code of which nothing is known is skipped */
+	wire_u32 only; /* routines that no table names are skipped */
 	wire_u32 allocations; /* those of routines that allocate are metrics of the tree */
 	wire_u32 resources; /* so is what the kernel counts */
 	wire_u32 reserved[8];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Runs: what the kernel's interpreter and the host tell each other. docs/design/values.md.
+ * The records of runs, which the interpreter in the kernel sends to the host, and the table of
+ * translations in the other direction. docs/design/values.md has the whole way.
  *
  *	in	written by run.bpf.h
  *	out	read and checked by sampler.c, executed again by replay.c
@@ -32,7 +33,8 @@ enum {
 	RUN_TEXT_BYTES = 1024,
 	RUN_MODULE_NONE = 0,
 	RUN_MODULE_KERNEL = 1,
-	RUN_MODULE_FIRST = 2, /* what the host gives to others */
+	/* the numbers of all other modules, which the host gives, begin here */
+	RUN_MODULE_FIRST = 2,
 	RUN_RAM_RANGES = 8,
 };
 
@@ -151,14 +153,11 @@ static inline __attribute__((always_inline)) wire_u64 run_block_hash(wire_u64 ad
 {
 	wire_u64 hash = (address >> 8 ^ (wire_u64)module << 40) * 0x9e3779b97f4a7c15ull;
 
-	/*
-	 * The instructions of 256 bytes of code have their slots in one page: the kernel's are of 4
-	 * KiB there.
-	 */
+	/* The slots of the instructions in 256 bytes of code lie in one page of 4 KiB. */
 	return ((hash ^ hash >> 32) & ~127ull) + (address >> 1 & 127);
 }
 
-/* Number i of the slots of a hash, from 0 on; to be cut to the size of the table. */
+/* Probe i, from 0 on, of a hash; the caller reduces it to the size of the table. */
 static inline __attribute__((always_inline)) wire_u32 run_block_slot(wire_u64 hash, wire_u32 i)
 {
 	return (wire_u32)hash + i * ((wire_u32)(hash >> 40) | 1);

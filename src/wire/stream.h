@@ -23,28 +23,29 @@
  * on, and each process has its own; the catalog says what they stand for before the first of them
  * is in a ring. So: read a ring's position first, drain all catalogs, then interpret.
  *
- * Rings. They have STREAM_RING bytes, but for a few that threads take as long as there are some:
- * STREAM_RING_LARGE. Programs and the host then wait for each other less often. The producer
+ * Rings. A ring has STREAM_RING bytes. The first threads get one of STREAM_RING_LARGE bytes
+ * instead, as long as any of these is free, so that they wait for the host less often. The producer
  * appends. Its position, in bytes since the beginning, is
  *	passed + (next - (start + passed % ring))
- * where the difference is at most STREAM_CHUNK; anything else is a moment of change: look again
- * later. next moves with each append. When it reaches the end of a chunk, the producer waits until
+ * where the difference is at most STREAM_CHUNK; any other value means that the producer was just
+ * changing these words, and the consumer reads them again later. next moves with each append. When
+ * it reaches the end of a chunk, the producer waits until
  *	passed + 2 * STREAM_CHUNK - taken <= ring
  * adds STREAM_CHUNK to passed, and goes on in the next chunk. The consumer adds to taken what it
  * has read, and if `waiting` is set, clears it and wakes the futex `wake` after adding 1 to it, at
- * once or somewhat later. A producer waits with a timeout, and looks whether the host is gone
- * (wire/engine.h): then it goes on without it, and counts in `lost`. The newest segment of a
+ * once or somewhat later. A producer waits with a timeout, and checks whether the host is gone
+ * (wire/engine.h); if so, it goes on, and counts what it appends in `lost`. The newest segment of a
  * thread may be taken back by a signal that arrives before it has happened: the consumer leaves it
  * where it is until the next one, or the end of the thread. The ring of a catalog is used in the
  * same way, for records that are a multiple of 8 bytes and may lie across the ring's end; next
  * moves when a record is whole.
  *
- * Slots. FREE -> TAKEN by compare-and-swap; filled in; LIVE. Whoever finds none waits for the host
- * to give one back, for a second at most, and then is not recorded. The thread or process ends:
- * ENDED, best effort. The host frees what has ended, or what belongs to a process that is no more,
- * when it has drained it. A catalog that appears with the pid of an earlier one is that process's
- * next program: whatever has that pid and another catalog has ended. The child of a vfork has a
- * slot with a pid of its own and its parent's catalog, until it executes a program.
+ * Slots. FREE -> TAKEN by compare-and-swap; filled in; LIVE. A thread that finds no free slot waits
+ * for the host to give one back, for a second at most, and then is not recorded. The thread or
+ * process ends: ENDED, best effort. The host frees what has ended, or what belongs to a process
+ * that is no more, when it has drained it. A catalog that appears with the pid of an earlier one is
+ * that process's next program: whatever has that pid and another catalog has ended. The child of a
+ * vfork has a slot with a pid of its own and its parent's catalog, until it executes a program.
  */
 #pragma once
 
@@ -115,7 +116,10 @@ struct stream_slot {
 	wire_u32 waiting; /* the producer sleeps on wake */
 };
 
-/* AWAKE; by anybody who rings; by a producer whose ring is half full. */
+/*
+ * Who has to wake the host: nobody; any producer that adds to the bell; a producer whose ring is
+ * half full.
+ */
 enum stream_sleep { STREAM_AWAKE, STREAM_ASLEEP, STREAM_NAPPING };
 
 struct stream_area {
@@ -133,7 +137,8 @@ struct stream_area {
 	/* somebody has waited for a slot in vain; cleared by the host when it gives one back */
 	wire_u32 crowded;
 	wire_u64 unrecorded; /* segments of threads that found no slot */
-	wire_u64 tools; /* a set, ENGINE_TOOL_BIT: what slots hold; for who looks on */
+	/* a set of ENGINE_TOOL_BIT: what slots hold, for other processes that map the memory */
+	wire_u64 tools;
 };
 
 /*
@@ -143,11 +148,11 @@ struct stream_area {
  */
 struct stream_gates { /* in front of STREAM_HOST */
 	wire_u32 closed
-		/* by enum engine_tool; 0: what the tool has put there happens */
+		/* by enum engine_tool; 0: the tool's instrumentation is switched on */
 		[ENGINE_TOOLS_END];
 };
 
-/* Columns: name, what it says. */
+/* Columns: name, what the record tells. */
 #define STREAM_RECORDS(X)                                                                          \
 	X(PROCESS, "first of a catalog")                                                           \
 	X(MODULE, "executable memory: what was known about the range is no longer true")           \
@@ -267,7 +272,10 @@ struct stream_marked {
 
 enum { STREAM_STACK_MAX = 6144 };
 
-/* What an event of data is about to do, or, where an instruction compares, has done. */
+/*
+ * The access of an event of marked data: it is about to happen or, if the instruction compares, has
+ * happened.
+ */
 enum { STREAM_ACCESS_READ = 1, STREAM_ACCESS_WRITE = 2 };
 
 struct stream_event {
@@ -279,7 +287,7 @@ struct stream_event {
 	wire_u32 tid;
 	wire_u32 stack_size; /* bytes of the stack, from rsp on; at most STREAM_STACK_MAX */
 	wire_u32 access; /* STREAM_ACCESS_, of data; 0: of code */
-	wire_u64 ticks; /* that the visit took, with what measuring adds; 0: it begins */
+	wire_u64 ticks; /* that the visit took, measuring included; 0: the visit begins */
 	wire_u8 stack[];
 };
 

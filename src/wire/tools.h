@@ -19,9 +19,10 @@ enum engine_tool_flag {
 	ENGINE_TOOL_ALONE = 1, /* it cannot be combined with others */
 	/* the segments that a thread executes go to its ring, in their order */
 	ENGINE_TOOL_RING = 2,
-	/* reports want to know all lines, also those that were not executed */
+	/* reports need all lines of the program, also those that were not executed */
 	ENGINE_TOOL_LINES = 4,
-	ENGINE_TOOL_WHOLE = 8, /* its counters are no numbers, but one thing as a whole */
+	/* its counters are not numbers but one structure, which is read as a whole */
+	ENGINE_TOOL_WHOLE = 8,
 	ENGINE_TOOL_OWN = 16, /* a command of its own uses it; assay trace does not offer it */
 };
 

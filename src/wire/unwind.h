@@ -6,7 +6,7 @@
  * A module's table is an array of rows sorted by pc. A row holds from its pc up to the next row's
  * pc. A return address is looked up as address - 1, an interrupted address as itself.
  *
- * How each kind recovers the caller, with cfa the caller's stack pointer:
+ * How the rows of each kind recover the caller; the CFA is the caller's stack pointer:
  *
  *	NONE	no information: walk by frame pointer
  *	END	the outermost frame: the walk is complete
@@ -23,7 +23,7 @@
  *	DEREF	cfa = load(sp + (cfa >> 3) * 8) + (cfa & 7) * 8	(hand-written cryptography)
  *	SIGNAL	ip, sp, bp, rbx are loaded from the ucontext at sp; the caller was interrupted, not
  *		calling
- *	HARD	a rule these tables cannot express: the walk stops here, counted
+ *	HARD	a rule that these tables cannot express: the walk stops here, counted
  *
  * In all but END, LINK, SIGNAL and HARD rows the return address is at cfa - 8. In SP, BP, PLT and
  * DEREF rows, bp != 0 says that the caller's bp was saved at cfa + bp * 8 (always negative); 0 says

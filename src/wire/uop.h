@@ -36,7 +36,7 @@ enum uop_register {
 	UOP_GS_BASE,
 	UOP_XMM0, /* lowest words of vector registers 0 to 15 */
 	UOP_XMM0_HIGH = 48, /* the words after them */
-	UOP_YMM0_UPPER = 64, /* and the other two */
+	UOP_YMM0_UPPER = 64, /* the upper two words of the registers of 32 bytes */
 	UOP_XMM16 = 96, /* lowest words of vector registers 16 to 31 */
 	UOP_XMM16_HIGH = 112,
 	UOP_K0 = 224,
@@ -236,7 +236,7 @@ enum {
 	UOP_AGAIN_MAX = 64, /* repetitions of a string instruction */
 };
 
-/* The flags by their places in x86's flags register. */
+/* The flags, as bits of x86's flags register. */
 enum {
 	UOP_CF = 1 << 0,
 	UOP_PF = 1 << 2,

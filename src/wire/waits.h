@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the BPF programs at the scheduler's switch hand to the host (capture/kernel/waits.bpf.c):
- * what each thread used, and what it waited for, where, and who woke it. docs/design/waiting.md.
+ * The records and maps of the BPF programs at the scheduler's switch (capture/kernel/waits.bpf.c):
+ * what each thread used, what it waited for and where, and which thread woke it.
+ * docs/design/waiting.md explains them.
  *
  * A wait is the time from when a thread leaves its processor until it is back. A stack goes through
  * the ring once, under a hash (RECORD_STACK, as the sampler's), or as a copy of the stack's memory
