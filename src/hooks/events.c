@@ -7,7 +7,7 @@
 
 #include "hooks/thread.h"
 
-/* What a wait for the host takes is not the program's time. */
+/* Reads the clocks anew, so that a wait for the host is not charged to the program. */
 static void clocks_look(struct hooks_thread *thread)
 {
 	if (!thread->timed)

@@ -99,7 +99,7 @@ struct client {
 	void (*volatile task_end)(void);
 };
 
-/* The note says how far behind its last word the two pointers are. */
+/* The words of the note are offsets relative to its last word. */
 static void notes_look(const char *at, const char *end)
 {
 	enum { NAME = 6 };
@@ -196,7 +196,7 @@ void hooks_modules_tell(void)
 
 /* Processes. */
 
-/* The child goes on where its parent was: the same path, without the parent's amounts and calls. */
+/* After a fork, the child begins with its parent's path, without the parent's amounts and calls. */
 static void in_child(void)
 {
 	struct hooks_thread *before = hooks_self;
@@ -224,7 +224,10 @@ static void in_child(void)
 		thread->tree.head->total = 0;
 }
 
-/* The least of many is not taken, but the median: branches and caches are as they usually are. */
+/*
+ * The overhead is the median of many measurements, not the least, because it stands for the usual
+ * state of branch predictors and caches.
+ */
 static int compare_ticks(const void *a, const void *b)
 {
 	uint64_t left = *(const uint64_t *)a;
@@ -266,7 +269,7 @@ static void measure_overhead(void)
 	if (!thread)
 		return;
 	events = thread->events;
-	thread->events = false; /* events of these calls are nobody's */
+	thread->events = false; /* these calls are no events of the program */
 	if (thread->timed)
 		thread->slot->overhead = hooks_area->overhead = calibrate();
 	if (thread->timed)

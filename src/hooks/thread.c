@@ -38,7 +38,7 @@ bool hooks_host_is_gone(void)
 	return kill((pid_t)hooks_area->host_pid, 0) && errno == ESRCH;
 }
 
-/* A slot that is free, or NULL; whether one is left behind that the host will free soon. */
+/* Returns a free slot, or NULL; *ret_soon: whether there is one that the host will free soon. */
 static struct call_slot *slot_look(bool *ret_soon)
 {
 	*ret_soon = false;
@@ -56,7 +56,10 @@ static struct call_slot *slot_look(bool *ret_soon)
 	return NULL;
 }
 
-/* Threads that come faster than the host takes their trees wait for it, so that none is lost. */
+/*
+ * Threads may start and end faster than the host takes their trees. A new one then waits for a
+ * slot, so that none is lost.
+ */
 static struct call_slot *slot_take(void)
 {
 	const struct timespec moment = { .tv_nsec = 200000 };
@@ -108,7 +111,7 @@ static struct hooks_thread *memory_take(void)
 static void memory_give(struct hooks_thread *thread)
 {
 	if (pthread_mutex_trylock(&unused_lock))
-		return; /* its pages are lost; nobody waits here */
+		return; /* its memory is leaked, because a hook must not wait for the lock */
 	thread->next = unused;
 	unused = thread;
 	pthread_mutex_unlock(&unused_lock);
@@ -122,7 +125,10 @@ uint64_t hooks_cpu_clock(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* A perf event that counts nothing, for its page. */
+/*
+ * Opens a perf event that counts nothing, for its page, whose lock word changes at each context
+ * switch.
+ */
 void hooks_page_open(struct hooks_thread *thread)
 {
 	struct perf_event_attr event = { .type = PERF_TYPE_SOFTWARE,
@@ -163,7 +169,7 @@ void hooks_tree_reset(struct hooks_thread *thread)
 					     .prune_permille = hooks_area->prune_permille,
 					     .rule = CALL_STACK_BOUND };
 
-	thread->tree.frames[1].at = NULL; /* that of calls before */
+	thread->tree.frames[1].at = NULL; /* the frame of an earlier call */
 	thread->now = (struct call_amount){ 0 };
 	thread->tree.weighs_itself = in_java; /* the Java side only moves the top */
 	call_tree_init(&thread->tree, &options);

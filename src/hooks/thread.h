@@ -35,8 +35,9 @@ struct hooks_thread {
 	uint64_t paused; /* ns of pauses of the Java machine that were seen so far */
 	uint64_t pauses;
 	struct hooks_thread *next; /* of those that are not used */
-	volatile uint32_t busy; /* a hook is at work: whoever interrupts it is not recorded */
-	bool alone; /* not the kernel thread's own: a virtual thread */
+	/* a hook is at work: a signal handler that interrupts it is not recorded */
+	volatile uint32_t busy;
+	bool alone; /* a virtual thread, which is not bound to a kernel thread */
 	struct reuse_thread turn; /* which kernel thread runs it, if it is alone */
 };
 
@@ -52,14 +53,14 @@ bool hooks_area_open(const char *path);
 
 /* The calling thread's slot and tree, or NULL if it cannot be recorded. */
 struct hooks_thread *hooks_thread_start(uint32_t parent);
-/* Another one, of which the kernel knows nothing; NULL: there is no slot. */
+/* A slot and tree for a virtual thread, which the kernel does not know; NULL: there is no slot. */
 struct hooks_thread *hooks_thread_create(uint32_t parent);
 void hooks_thread_end(struct hooks_thread *thread);
-/* The calling thread's own, if there is one. It is not recorded any more. */
+/* Ends the recording of the calling thread, if it is recorded. */
 void hooks_self_end(void);
 /* The calling kernel thread's page, and its clock from now on. */
 void hooks_page_open(struct hooks_thread *thread);
-/* An empty tree again. */
+/* Empties the tree. */
 void hooks_tree_reset(struct hooks_thread *thread);
 /* Threads from now on have the clock that Java has, and room for what is allocated. */
 void hooks_java_begin(void);
@@ -90,11 +91,12 @@ static inline uint64_t hooks_now(const struct hooks_thread *thread)
 }
 
 /*
- * The thread was off a processor in this interval, or the machine had paused: how much was it on?
+ * How much of an interval the thread was on a processor, if it was off one meanwhile or the virtual
+ * machine had paused.
  */
 uint64_t hooks_units_on(struct hooks_thread *thread, uint64_t now, uint32_t lock);
 
-/* The time, and the page's state then: no switch comes between. */
+/* Reads the time and the page's lock word together, with no context switch in between. */
 static inline uint64_t hooks_time(const struct hooks_thread *thread, uint32_t *ret_lock)
 {
 	uint64_t now;

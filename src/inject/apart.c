@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * While a thread of somebody else's process does what we want, its registers are not its own, and
- * the kernel kills it if its tracer ends (EXITKILL): it could not go on. So the tracer is a process
- * that nobody has a reason to kill. It is in a process group of its own, for a terminal's signals
- * and for `kill -- -GROUP`, and has no signal to wait for but the one that cannot be blocked.
+ * While a thread of the profiled process executes system calls for us, its registers are not the
+ * program's, and the kernel kills it if its tracer ends (EXITKILL), because it could not go on. So
+ * the tracer is a child process that is not affected when this command is killed: it is in a
+ * process group of its own, which neither a terminal's signals nor `kill -- -GROUP` reach, and it
+ * blocks every signal but SIGKILL.
  */
 #include "inject/apart.h"
 
@@ -36,12 +37,12 @@ static _Noreturn void child_run(int (*run)(void *ctx), void *ctx, pid_t parent, 
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	setpgid(0, 0);
 	if (getppid() != parent)
-		_exit(1); /* nothing has begun yet, and nobody wants it any more */
+		_exit(1); /* nothing has begun yet, and the parent is gone */
 	outcome.err = run(ctx);
 	if (outcome.err)
 		snprintf(outcome.text, TEXT_MAX, "%s", err_text());
 	put = write(to, &outcome, sizeof(outcome));
-	_exit(put == sizeof(outcome) ? 0 : 1); /* or nobody is there any more */
+	_exit(put == sizeof(outcome) ? 0 : 1); /* or the parent is gone */
 }
 
 static int outcome_read(int from, struct outcome *ret)

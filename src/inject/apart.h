@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Work that has to be finished once it was begun, whatever happens to this process meanwhile. */
+/* Runs work that has to be finished once it has begun, even if this process is killed meanwhile. */
 #pragma once
 
 /*
- * Calls run(ctx) in a process of its own, and gives what it gives, its error with it. Somebody who
- * kills this process does not kill that one: it goes on to the end. What run() changes in memory is
+ * Calls run(ctx) in a child process and returns its result; the message of err_set() is passed on,
+ * too. The child finishes the work even if this process is killed. What run() changes in memory is
  * not seen here.
  */
 int apart_run(int (*run)(void *ctx), void *ctx);

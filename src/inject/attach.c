@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The way into a process that runs. All threads are stopped (threads.c). In the name of the first
- * one the engine is mapped as in a new program (install.c), and beside it a stack for each thread
- * with its registers and mask (struct engine_start). Then all are sent to engine_attach() and let
- * go. What the kernel knows about them and does not tell others, the engine asks there.
+ * The way into a process that runs. All threads are stopped (threads.c). System calls of the first
+ * one map the engine as in a new program (install.c), and beside it a stack for each thread with
+ * the thread's registers and signal mask (struct engine_start). Then all are sent to
+ * engine_attach() and let go. There the engine asks the kernel for that part of a thread's state
+ * which only the thread itself can read, such as its alternate signal stack.
  *
- * 1. Before all are stopped and everything is in place, no register of any thread is changed but of
- *    the one that maps.
- * 2. That one is killed if its tracer dies meanwhile: its registers are not its own. It takes a
- *    millisecond or two. So the tracer is a process of its own (apart.h), which goes on to the end
- *    when somebody kills us; the engine then finds that it is alone.
+ * 1. Until all threads are stopped and everything is in place, only the thread that maps has its
+ *    registers changed.
+ * 2. That thread is killed if its tracer dies in this millisecond or two, because its registers are
+ *    not the program's. So the tracer is a process of its own (apart.h), which finishes the work if
+ *    we are killed; the engine then finds that there is no host.
  * 3. A restartable sequence that a thread was in is aborted, as the kernel does when it takes the
  *    processor away.
  */
@@ -167,7 +168,7 @@ static struct engine_start start_make(pid_t pid, struct task *task)
 
 /* --- Taking ------------------------------------------------------------------------------ */
 
-/* Everything that is needed to send the threads in. */
+/* What is needed to send the threads into the engine. */
 struct entrance {
 	uint64_t address; /* of the engine */
 	uint64_t starts; /* for each thread ENGINE_START_SIZE bytes */
@@ -204,7 +205,10 @@ static int starts_map(struct remote *remote, size_t count, uint64_t *ret)
 			   ret);
 }
 
-/* In the name of one thread, whose registers are its own again afterwards. */
+/*
+ * Maps the engine and the stacks by system calls of one thread, whose registers are its own again
+ * afterwards.
+ */
 static int entrance_make(struct inject *inject, struct threads *threads, struct remote *remote,
 			 struct entrance *ret)
 {

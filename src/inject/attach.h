@@ -15,14 +15,15 @@
 int attach_take(struct inject *inject, pid_t pid);
 
 /*
- * Makes every thread of a process that has this engine come by the engine's own code once: for what
- * engines look at only there. It is a short stop. -ESRCH: the process has not this engine.
+ * Makes every thread of a process with this engine pass through the engine's own code once, where
+ * it sees what the host has changed; this is a short stop. -ESRCH: the process does not have this
+ * engine.
  */
 int attach_poke(struct inject *inject, pid_t pid);
 
 /*
- * Every process that has this engine. Whoever cannot be given back stays in the engine, which works
- * alone.
+ * Takes the engine out of every process that has it. A process that cannot be given back stays in
+ * the engine, which then works without a host.
  */
 int attach_give_back(struct inject *inject);
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The way out. Every process that has our public memory mapped has the engine: what was attached
- * to, and what it has forked.
+ * Takes the engine out of processes. Every process that has our public memory mapped has the
+ * engine: the one that was attached to, and those that it has forked.
  *
- * In each the host sets `leaving` and attaches to all threads. Where a thread has stopped says what
- * it needs:
+ * In each of them the host sets `leaving` and attaches to all threads. What has to be done to a
+ * thread depends on where it has stopped:
  *
  *	in the program's system call	the call is called off and will be done again, by the
  *					program itself
@@ -12,15 +12,15 @@
  *	in the cache, or native		it is sent to engine_release() on memory that it maps for
  *					that, and parks
  *
- * A parked thread has put down what the program's registers are (struct engine_parked). When all
- * have parked, one of them restores the handlers of the process; then all get their registers and
- * masks, the engine is unmapped, and they are let go.
+ * A parked thread has stored the program's registers (struct engine_parked). When all have parked,
+ * one of them restores the handlers of the process; then all get their registers and masks, the
+ * engine is unmapped, and they are let go.
  *
  * 1. No thread runs the program's own code before the handlers are the program's own again.
  * 2. Memory is unmapped when no thread is in it and no other process shares it.
  * 3. The thread that unmaps is killed if its tracer dies meanwhile: its registers are not its own.
  *    So the tracer is a process of its own (apart.h).
- * 4. Whoever cannot be given back goes on in the engine: `leaving` is taken back.
+ * 4. A process that cannot be given back goes on in the engine: `leaving` is cleared.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -47,12 +47,13 @@ enum {
 	CODE_64 = 0x33, /* the code segment of 64-bit programs */
 	FLAG_TRAP = 0x100,
 	FLAGS_INITIAL = 0x202,
-	CALL_OFF = 0x7fffffff, /* what the engine takes for "to be done again" */
+	/* a result by which the engine knows that the call has to be repeated */
+	CALL_OFF = 0x7fffffff,
 	SYSCALL_STOP = SIGTRAP | 0x80,
 };
 
 static const uint64_t patience = 20000000000;
-static const uint64_t share_patience = 2000000000; /* for a vfork to end */
+static const uint64_t share_patience = 2000000000; /* how long we wait for a vfork to end */
 static const long scan_pause = 5000000;
 
 /* A process that has the engine. */
@@ -78,7 +79,9 @@ static bool is_within(uint64_t at, uint64_t start, uint64_t end)
 	return at >= start && at < end;
 }
 
-/* It has not been begun, or is to be done again. */
+/*
+ * Whether the thread is in a system call of the program that was not begun, or will be restarted.
+ */
 static bool is_in_call(const struct guest *guest, const struct user_regs_struct *registers)
 {
 	const struct engine_places *places = &guest->boot.places;
@@ -87,7 +90,7 @@ static bool is_in_call(const struct guest *guest, const struct user_regs_struct 
 	       (registers->rip == places->call_done && task_is_interrupted(registers));
 }
 
-/* rax of the program is the first word of its thread, to which gs points. */
+/* The program's rax is the first word of the engine's thread structure, to which gs points. */
 static int call_off(struct threads *threads, struct task *task)
 {
 	const struct guest *guest = threads->context;
@@ -98,7 +101,7 @@ static int call_off(struct threads *threads, struct task *task)
 
 	if (interrupted || registers.rip == guest->boot.places.call_insn)
 		err = remote_write(threads->pid, registers.gs_base, &number, sizeof(number));
-	/* The mask that such a call may have is not valid any more. */
+	/* A mask that the call has set for its duration is not in force any more. */
 	ptrace(PTRACE_GETSIGMASK, task->tid, (void *)MASK_SIZE, &task->remote.mask);
 	ptrace(PTRACE_SETSIGMASK, task->tid, (void *)MASK_SIZE, &task->remote.mask);
 	registers.rax = CALL_OFF;
@@ -147,7 +150,7 @@ static int task_send(struct threads *threads, struct task *task)
 	return err;
 }
 
-/* Neither 32-bit code nor one that is stepped: that passes. */
+/* False in 32-bit code and while the program single-steps itself; both are over soon. */
 static bool is_usual(const struct user_regs_struct *registers)
 {
 	return registers->cs == CODE_64 && !(registers->eflags & FLAG_TRAP);
@@ -163,7 +166,10 @@ static int task_interrupted(struct threads *threads, struct task *task)
 
 	if (err)
 		return err;
-	/* On its way to park: what it was stopped with before must be kept. */
+	/*
+	 * The thread is on its way to park: the registers and the mask from its first stop must be
+	 * kept.
+	 */
 	if (task->remote.blocked) {
 		task_resume(threads, task, 0);
 		return 0;
@@ -183,8 +189,8 @@ static int task_interrupted(struct threads *threads, struct task *task)
 }
 
 /*
- * Where it was sent from, nobody knows what the program's registers are: it goes on from there, for
- * a moment.
+ * The thread could not leave where it was stopped, because the program's registers are not complete
+ * there. It goes on for a moment.
  */
 static int task_return(struct threads *threads, struct task *task)
 {
@@ -197,7 +203,10 @@ static int task_return(struct threads *threads, struct task *task)
 	return err;
 }
 
-/* At the entry of the call that says so; at its exit registers can be set. */
+/*
+ * The thread is at the entry of the system call by which it says that it has parked; only at the
+ * exit can registers be set.
+ */
 static int task_parked(struct threads *threads, struct task *task,
 		       const struct user_regs_struct *registers)
 {
@@ -284,7 +293,7 @@ static int task_restore(struct task *task)
 	return err;
 }
 
-/* The last thread gives the process its handlers back and parks again. */
+/* The last thread restores the signal handlers of the process and parks again. */
 static int handlers_restore(struct threads *threads, struct task *last)
 {
 	const uint32_t finish = 1;
@@ -365,7 +374,10 @@ static int threads_leave(struct guest *guest, struct threads *threads)
 	return err;
 }
 
-/* Threads that have parked look whether we are alive: nobody else could let them go. */
+/*
+ * Writes `leaving` and our pid: threads that have parked check that we are alive, since only we can
+ * release them.
+ */
 static int leaving_set(struct guest *guest, uint64_t leaving)
 {
 	uint64_t taker = (uint64_t)getpid();
@@ -379,7 +391,7 @@ static int leaving_set(struct guest *guest, uint64_t leaving)
 				  &leaving, sizeof(leaving));
 }
 
-/* The engine says where what is as soon as it runs. */
+/* Reads engine_boot, which the engine completes as soon as it runs. */
 static int boot_read(struct guest *guest)
 {
 	const struct timespec moment = { .tv_nsec = scan_pause };
@@ -436,13 +448,13 @@ bool inject_mapping_find(pid_t pid, const char *name, uint64_t inode, struct inj
 	return false;
 }
 
-/* Where a process has what is public: of that inode, or of any (0). */
+/* Finds the public memory, with this inode or with any (0), among a process's mappings. */
 static bool public_find(pid_t pid, uint64_t inode, struct inject_mapping *ret)
 {
 	return inject_mapping_find(pid, "assay", inode, ret);
 }
 
-/* The mapping's size tells what lies before it. */
+/* The address of the shared memory, which follows from the size of its public part. */
 static uint64_t shared_of(const struct inject_mapping *mapping)
 {
 	bool records = mapping->end - mapping->start > IMAGE_PAGE;
@@ -486,7 +498,9 @@ static int guests_find(const struct inject *inject, struct guests *guests)
 	return 0;
 }
 
-/* A child that still has its parent's memory, which waits for that to end (vfork). */
+/*
+ * Whether the process still runs in its parent's memory (vfork); the parent waits for that to end.
+ */
 static bool is_borrower(const struct guest *guest)
 {
 	pid_t parent = (pid_t)task_status(guest->pid, guest->pid, "PPid", 10);
@@ -494,7 +508,7 @@ static bool is_borrower(const struct guest *guest)
 	return parent > 0 && !syscall(SYS_kcmp, guest->pid, parent, KCMP_VM, 0, 0);
 }
 
-/* It has ended, or executes another program. */
+/* Whether the process has ended or executes another program. */
 static bool has_gone(const struct inject *inject, const struct guest *guest)
 {
 	struct inject_mapping mapping;
@@ -504,7 +518,10 @@ static bool has_gone(const struct inject *inject, const struct guest *guest)
 	       !public_find(guest->pid, memory.st_ino, &mapping);
 }
 
-/* One round. Those that borrow memory give it back by themselves, or there has been time enough. */
+/*
+ * One round. Children of vfork are left out at first, because they soon leave their parent's
+ * memory; `late` takes them as well.
+ */
 static int guests_release(const struct inject *inject, struct guests *guests, bool late)
 {
 	int err = guests_find(inject, guests), first = 0;
@@ -523,8 +540,8 @@ static int guests_release(const struct inject *inject, struct guests *guests, bo
 }
 
 /*
- * The memory that threads parked on is theirs until they leave: it goes with the engine's own. All
- * of them are parked, so nobody else writes the list.
+ * Notes the memory that threads have parked on, which is unmapped together with the engine's own.
+ * All threads are parked, so that no other thread writes the list.
  */
 static int areas_note(const struct guest *guest, const struct threads *threads)
 {
@@ -540,10 +557,7 @@ static int areas_note(const struct guest *guest, const struct threads *threads)
 	return remote_write(guest->pid, guest->boot.places.mappings, mappings, sizeof(*mappings));
 }
 
-/*
- * Threads park and are let go again, which is what happens to those of a process that cannot be
- * given back.
- */
+/* All threads park and are released again, as those of a process that cannot be given back. */
 static int guest_poke(struct guest *guest)
 {
 	struct threads threads = { .pid = guest->pid, .request = PTRACE_SYSCALL, .context = guest };

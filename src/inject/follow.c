@@ -4,13 +4,13 @@
  * be held: the host attaches to the thread, and at the first instruction of the new program puts
  * the engine in again and lets go.
  *
- * There is a bell in each process's memory, a futex that its engine rings, and one of our own. What
- * comes as a signal (a child has stopped or ended, somebody wants to end us) rings that: the
- * handler adds 1 before it returns, so that a sleep that is about to begin does not.
+ * Each process's memory holds a futex, the bell, which its engine rings, and we have one of our
+ * own. Signals (a child has stopped or ended, we are told to end) ring ours: the handler adds 1 to
+ * it before it returns, so that a sleep which is about to begin returns at once.
  *
  * 1. A thread is attached to only if the memory of its process has our session's number where the
- *    request says: ids from another pid namespace, or of a process that has died since, may be a
- *    stranger's.
+ *    request says: an id from another pid namespace, or of a process that has died since, may be
+ *    that of a process which is none of ours.
  * 2. A file that gives privileges is never executed while we are attached: the kernel would leave
  *    them out.
  * 3. What a held thread does besides its exec (signals, stops, its end) happens to it as if nobody
@@ -41,11 +41,14 @@
 #include "inject/remote.h"
 
 static const long attached_pause =
-	50000000; /* between two looks at a process that is not our child */
+	50000000; /* ns between two checks of a process that is not our child */
 
-/* How long a command may take to end after the first signal that wants it to. */
+/* How long a command may take to end after the first signal to terminate. */
 static const uint64_t stop_patience = 3 * (uint64_t)NS_PER_S;
-/* Whoever signals a group and its leader, as timeout(1) does, has signalled once. */
+/*
+ * A second signal within this time is taken for the first one: timeout(1) signals a process and its
+ * group.
+ */
 static const uint64_t stop_echo = 100 * (uint64_t)NS_PER_MS;
 
 /* A thread that is about to exec. After the exec it has its process's id. */
@@ -57,10 +60,10 @@ struct held {
 struct follow {
 	struct inject *inject;
 	pid_t pid; /* the command; 0: the process was attached to */
-	int process; /* pidfd of what was attached to */
+	int process; /* pidfd of the process that was attached to */
 	uint64_t end; /* when to stop; 0: never */
 	uint64_t stopped; /* when the command was first told to end; 0: never */
-	int stops; /* signals that count as that one */
+	int stops; /* signals after it that were not taken for the same one */
 	bool ended;
 	ARRAY(struct held) held;
 	struct follow_result result;
@@ -71,12 +74,12 @@ static const int handled[] = { INJECT_SIGNALS(X) SIGCHLD };
 #undef X
 enum { HANDLED_COUNT = sizeof(handled) / sizeof(handled[0]) };
 
-/* For the handler, which rings it; nobody else can write it. */
+/* Only the signal handler writes it. */
 static uint32_t bell;
 static volatile sig_atomic_t command_pid;
 static volatile sig_atomic_t stop_wanted; /* the number of the first signal; 0: none came */
 static volatile sig_atomic_t stop_count;
-static volatile sig_atomic_t interrupt_ignored; /* as we were started */
+static volatile sig_atomic_t interrupt_ignored; /* SIGINT was ignored when we were started */
 
 void inject_ring(const struct inject *inject)
 {
@@ -109,7 +112,10 @@ static void on_signal(int signal, siginfo_t *info, void *context)
 	errno = saved;
 }
 
-/* Who starts us without hangups (nohup) means it. An interrupt by somebody's kill is meant too. */
+/*
+ * A SIGHUP that was ignored when we were started (nohup) stays ignored. A SIGINT that was sent by
+ * kill() counts, even where those of the terminal are ignored.
+ */
 static bool is_obeyed(int signal, const struct sigaction *old)
 {
 	return old->sa_handler != SIG_IGN || signal == SIGCHLD || signal == SIGINT ||
@@ -132,7 +138,10 @@ static void signals_take(struct follow *follow, struct sigaction old[HANDLED_COU
 	sigprocmask(SIG_SETMASK, inject_mask(follow->inject), NULL);
 }
 
-/* Those that come from now on wait until the caller wants them: the profile is not written yet. */
+/*
+ * Signals that come from now on stay blocked until the caller unblocks them, because the profile is
+ * not written yet.
+ */
 static void signals_give(const struct sigaction old[HANDLED_COUNT])
 {
 	inject_signals_block();
@@ -153,7 +162,7 @@ static void held_remove(struct follow *follow, struct held *held)
 	*held = follow->held.items[--follow->held.count];
 }
 
-/* Up to the end of a page at a time: behind the name there may be nothing. */
+/* Reads up to the end of a page at a time, because the page after the name may not be mapped. */
 static int name_read(const struct engine_request *request, char name[PATH_MAX])
 {
 	enum { PAGE = 4096 };
@@ -173,7 +182,7 @@ static int name_read(const struct engine_request *request, char name[PATH_MAX])
 	return err_set(-ENAMETOOLONG, "process %u executes a name without end", request->pid);
 }
 
-/* The file that a process is about to execute, by a name that is right for us. */
+/* The file that a process is about to execute, as a path in our mount namespace. */
 static char *path_make(const struct engine_request *request, const char *name)
 {
 	if (*name == '/')
@@ -240,7 +249,8 @@ static int hold(struct follow *follow, const struct engine_request *request)
 }
 
 /*
- * Only a thread that is stopped can be let go; the signal for which it may have stopped, it gets.
+ * Detaches from a thread, which must be stopped for that; a signal for which it has stopped is
+ * delivered.
  */
 static void let_go(struct follow *follow, struct held *held)
 {
@@ -294,7 +304,10 @@ static void request_answer(struct engine_request *slot, int answer)
 	syscall(SYS_futex, &slot->state, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-/* A process, and whoever shares its memory after a vfork, speaks for itself alone. */
+/*
+ * A request must come from the process that owns the memory, or from a child of it that shares it
+ * after a vfork.
+ */
 static int owner_check(const struct memory *memory, const struct engine_request *request)
 {
 	AUTO(free_ptr) char *thread = mem_printf("/proc/%u/task/%u", request->pid, request->tid);
@@ -311,8 +324,8 @@ static int owner_check(const struct memory *memory, const struct engine_request 
 }
 
 /*
- * In a pid namespace of its own a process tells numbers that are not ours. Its memory says who it
- * is; whoever else asks there shares it after a vfork.
+ * The ids in requests are those of the process's pid namespace. We know which process owns the
+ * memory; any other that makes a request in it shares it after a vfork.
  */
 static void request_translate(const struct memory *memory, struct engine_request *request)
 {
@@ -335,7 +348,10 @@ static bool is_child(const struct memory *memory, pid_t pid)
 	       inject_mapping_find(pid, "assay-own", memory->inode, &mapping);
 }
 
-/* A child: it has the parent's memory, in which it asks, until it gets its own. */
+/*
+ * Serves a child that was forked: it makes its request in its parent's memory, until it gets its
+ * own.
+ */
 static int fork_serve(struct follow *follow, const struct memory *memory,
 		      const struct engine_request *request)
 {
@@ -395,7 +411,8 @@ static void requests_serve(struct follow *follow, bool closed)
 }
 
 /*
- * False: it runs by itself, or was killed meanwhile; then its end is still to be seen, by us first.
+ * False: the program runs natively, or was killed meanwhile; then its end still has to be waited
+ * for, first by us as its tracer.
  */
 static bool program_take(struct follow *follow, pid_t pid)
 {
@@ -411,8 +428,7 @@ static bool program_take(struct follow *follow, pid_t pid)
 }
 
 /*
- * Whether the one with this id, of a held thread or of its process, has done something that ends
- * the holding.
+ * Whether the thread or process with this id has done something after which it is held no longer.
  */
 static bool held_look(struct follow *follow, pid_t id)
 {
@@ -457,8 +473,8 @@ static void end_serve(struct follow *follow)
 }
 
 /*
- * Somebody wants the command to end, and it has not: after a while, or when told again, we leave it
- * as it is, with what it has recorded so far.
+ * The command was told to end and has not. After a while, or at a second signal, we leave it
+ * running and keep what it has recorded so far.
  */
 static void stop_serve(struct follow *follow)
 {
@@ -480,7 +496,7 @@ static void stop_serve(struct follow *follow)
 	follow->result.exit_code = 128 + stop_wanted;
 }
 
-/* Of a process that is not our child only its end can be seen, and nothing rings then. */
+/* The end of a process that is not our child sends us no signal, so it is checked for. */
 static void attached_serve(struct follow *follow)
 {
 	struct pollfd event = { .fd = follow->process, .events = POLLIN };
@@ -491,8 +507,8 @@ static void attached_serve(struct follow *follow)
 }
 
 /*
- * Those that outlive the command go on without us. What was attached to is given back, and records
- * until then.
+ * Processes that outlive the command go on without us. A process that was attached to is given
+ * back, and records until then.
  */
 static void follow_close(struct follow *follow)
 {
@@ -504,7 +520,7 @@ static void follow_close(struct follow *follow)
 	array_deinit(&follow->held);
 }
 
-/* Gives the number of the newest memory whose bell is among them. */
+/* Collects the bells of all memories; returns the number of the newest of these. */
 static uint32_t bells_collect(const struct follow *follow, struct bells *ret)
 {
 	struct memories *memories = inject_memories(follow->inject);
@@ -522,7 +538,7 @@ static uint32_t bells_collect(const struct follow *follow, struct bells *ret)
 	return newest;
 }
 
-/* While there are processes that may end, somebody has to look. */
+/* The sleep has a timeout while there are processes whose end rings no bell. */
 static void sleep_until_rung(const struct follow *follow, const struct bells *bells)
 {
 	const struct timespec moment = { .tv_nsec = attached_pause }, look = { .tv_sec = 1 };
@@ -552,7 +568,9 @@ static void serve(struct follow *follow, struct follow_result *ret)
 		if (follow->ended)
 			break;
 		inject_memories_collect(follow->inject);
-		/* A process that was given memory meanwhile rings a bell that nobody listens to. */
+		/*
+		 * A process that has got its memory meanwhile rings a bell that is not among these.
+		 */
 		if (!memories_after(inject_memories(follow->inject), newest))
 			sleep_until_rung(follow, &bells);
 	}

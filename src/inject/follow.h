@@ -8,10 +8,10 @@ struct follow_result {
 	int exit_code; /* exit status, or 128 + signal */
 	bool ended; /* attached: it has ended by itself */
 	bool left; /* the command was told to end and has not; exit_code is 128 + that signal */
-	bool again; /* for it was told twice */
+	bool again; /* because it was told to end a second time */
 	uint64_t alone; /* processes that were forked and could not be given memory to record in */
 	uint64_t taken; /* programs that were executed and have the engine */
-	uint64_t native[PROGRAM_OBSTACLE_COUNT]; /* those that have not, by why not */
+	uint64_t native[PROGRAM_OBSTACLE_COUNT]; /* those that run natively, by reason */
 };
 
 /*

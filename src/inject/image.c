@@ -4,9 +4,9 @@
  * here it is done once, in the host, and the process gets the result.
  *
  * The engine is a shared object without libc. It decodes with Zydis, which distributions have as a
- * shared library only. That library wants very little of libc; the engine exports what it wants
- * (engine/runtime.c). So the two can be laid one behind the other and linked to each other, with
- * nothing left over. What would need a real dynamic linker (thread-local storage, indirect
+ * shared library only. That library needs a few functions of libc, which the engine exports
+ * (engine/runtime.c). So the two can be laid one behind the other and linked to each other without
+ * any further library. What would need a real dynamic linker (thread-local storage, indirect
  * functions, other libraries) is refused by name. Constructors are not run: those of libZydis only
  * serve features of compilers that it does not use.
  *
@@ -230,8 +230,8 @@ static bool object_find(const struct object *object, const char *name, uint64_t 
 }
 
 /*
- * A symbol that a relocation names: where it is, or, if nobody has it and nobody minds, NULL's
- * place: *ret_null.
+ * Finds the symbol that a relocation names. A weak symbol that neither object defines is NULL:
+ * *ret_null.
  */
 static int symbol_resolve(const struct builder *builder, const struct object *object, size_t number,
 			  uint64_t *ret, bool *ret_null)

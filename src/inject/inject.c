@@ -49,7 +49,10 @@ static struct layout layout_make(const struct image *image, uint64_t shared_size
 	return layout;
 }
 
-/* With privileges of its own a tracer would be obeyed where its user would not. */
+/*
+ * With the privileges of this binary (file capabilities, setuid) we could trace processes that our
+ * user may not trace.
+ */
 static int privileges_drop(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -190,7 +193,7 @@ void *inject_public(const struct inject *inject)
 	return (char *)inject->public_bytes - stream_public_at(inject->shared_size);
 }
 
-/* The program can write what it likes there. */
+/* The program can write anything there: a number that is too large counts as 0. */
 static uint64_t number_believe(uint32_t number)
 {
 	enum { MOST = 1 << 30 };
@@ -277,7 +280,7 @@ const sigset_t *inject_mask(const struct inject *inject)
 	return &inject->mask;
 }
 
-/* In the child. Nothing was changed since the fork that would have to be put back. */
+/* Runs in the child, where nothing was changed since the fork that would have to be restored. */
 static void child_run(char *const *argv, int go, int failure)
 {
 	char byte;
@@ -318,7 +321,8 @@ static int child_start(char *const *argv, pid_t *ret_pid, int *ret_go, int *ret_
 }
 
 /*
- * Whether it has come to the exec; if not, it has ended, and that is left for whoever waits for it.
+ * Whether the child has reached its exec; otherwise it has ended, and its status is left to be
+ * waited for.
  */
 static bool child_await_exec(pid_t pid)
 {
@@ -349,7 +353,7 @@ static int child_release(struct inject *inject, pid_t pid, const char *name, int
 	return err_set(-reason, "cannot run '%s': %s", name, strerror(reason));
 }
 
-/* What cannot be taken is not started either. */
+/* A command that the engine cannot be put into is not started. */
 static int command_check(const char *name)
 {
 	AUTO(free_ptr) char *path = NULL;
@@ -368,8 +372,8 @@ static int command_check(const char *name)
 }
 
 /*
- * After the fork, so that the child is not concerned, and before it can do anything by which
- * somebody sees that it runs.
+ * Called after the fork, so that the child does not inherit the mask, and before the child can do
+ * anything that shows that it runs.
  */
 void inject_signals_block(void)
 {

@@ -25,32 +25,35 @@ struct inject;
 
 /*
  * tools: a set, ENGINE_TOOL_BIT. flags: enum engine_flag; ASSAY_ENGINE_CHECKS in the environment
- * adds one. Gives up privileges that the binary has and its user has not: what it starts could use
- * them.
+ * adds one. Gives up privileges that the binary has and its user has not, because a program that it
+ * starts could use them.
  */
 int inject_create(uint64_t tools, unsigned flags, struct inject **ret);
-/* The processes go on; their engines see that nobody listens any more. */
+/* The processes go on; their engines see that there is no host any more. */
 void inject_destroy(struct inject *inject);
 DEFINE_AUTO(struct inject, inject_destroy)
 
 /* How much translated code an engine keeps, in bytes; 0: its own limit. */
 void inject_cache_limit(struct inject *inject, uint64_t bytes);
 
-/* Memory that is shared, a piece for each process: with slots (wire/stream.h) if a tool records. */
+/* The shared memories, one for each process; they have slots (wire/stream.h) if a tool records. */
 struct memories *inject_memories(const struct inject *inject);
 uint64_t inject_shared_size(const struct inject *inject);
 /*
- * Makes a piece; the next process that is taken gets it. pid 0: of whoever has it, for tests. It is
- * the caller's to say that it has ended if no process gets it.
+ * Makes the memory that the next process will get. pid 0: it belongs to no process, for tests. If
+ * no process gets it, the caller has to set `ended`.
  */
 int inject_memory_make(struct inject *inject, pid_t pid, struct memory **ret);
 /*
- * What all processes can read and we alone can write, as if it began where a process's memory
- * begins: STREAM_GATES and STREAM_MARKS are offsets in it.
+ * The memory that all processes can read and only we can write. The pointer is where a process's
+ * memory would begin around it, so that STREAM_GATES and STREAM_MARKS are offsets from there.
  */
 void *inject_public(const struct inject *inject);
 
-/* What engines say about themselves, of all processes: not more than a hint. */
+/*
+ * The counts of the engines of all processes. The programs could overwrite them, so nothing may
+ * depend on them.
+ */
 struct inject_counts {
 	uint64_t left[ENGINE_LEAVES_END];
 	uint64_t counts[ENGINE_COUNTS_END];
@@ -62,18 +65,18 @@ uint64_t inject_session(const struct inject *inject);
 uint64_t inject_address(const struct inject *inject);
 
 /*
- * What an engine gets that asks about code that was mapped (ENGINE_REQUEST_MODULE): 0 or more, or a
- * negative errno. The module is as the process said it, in private memory, and its path has an end.
+ * Answers an engine's request about code that was mapped (ENGINE_REQUEST_MODULE): 0 or more, or a
+ * negative errno. The module is a private copy of what the process wrote, with a terminated path.
  * Called by follow_run() and follow_attached().
  */
 typedef int inject_module(void *ctx, pid_t pid, const struct stream_module *module);
 void inject_modules_serve(struct inject *inject, inject_module *serve, void *ctx);
-/* -ENOTSUP: nobody serves. */
+/* -ENOTSUP: no function was set. */
 int inject_module_ask(const struct inject *inject, pid_t pid, const struct stream_module *module);
 
 /*
- * Whoever is called by follow_run() and follow_attached() whenever something may have happened: for
- * what only their thread can do. inject_ring() makes it so, from any thread.
+ * A function that follow_run() and follow_attached() call each time they wake up, for work that
+ * only their thread can do. inject_ring() wakes them, from any thread.
  */
 typedef void inject_tick(void *ctx);
 void inject_tick_serve(struct inject *inject, inject_tick *tick, void *ctx);
@@ -81,8 +84,8 @@ void inject_tick_call(const struct inject *inject);
 void inject_ring(const struct inject *inject);
 
 /*
- * Signals that end a program by default and are the command's business: blocked from its start
- * until somebody hands them on.
+ * Signals that end a program by default and are meant for the command: blocked from its start until
+ * follow_run() forwards them.
  */
 #define INJECT_SIGNALS(X)                                                                          \
 	X(SIGINT)                                                                                  \
@@ -91,7 +94,7 @@ void inject_ring(const struct inject *inject);
 	X(SIGQUIT)
 
 void inject_signals_block(void);
-/* As the caller had it when it called inject_create(). */
+/* The signal mask of the caller of inject_create(). */
 const sigset_t *inject_mask(const struct inject *inject);
 
 /*

@@ -38,7 +38,7 @@ static void area_init(struct engine_shared *shared, uint64_t tools, uint64_t byt
 	area->tools = tools;
 }
 
-/* A limit of the size of files (RLIMIT_FSIZE) holds for memory, too: it is lifted meanwhile. */
+/* RLIMIT_FSIZE also limits files in memory, so it is lifted while the file grows. */
 static int memory_resize(int memory, uint64_t size)
 {
 	struct rlimit old, lifted;
@@ -93,8 +93,9 @@ static void memory_retire(struct inject *inject, pid_t pid)
 }
 
 /*
- * Whoever reports a tree while it grows opens the file by our descriptor (recorder/live_calls.h).
- * There are as many as processes: no more are kept than leave half of what we may have open.
+ * A command that reports a tree while it grows opens the file through our descriptor
+ * (recorder/live_calls.h). There is one for each process, so they are kept only up to half of
+ * RLIMIT_NOFILE.
  */
 static int file_keep(const struct inject *inject, int file)
 {
@@ -108,7 +109,7 @@ static int file_keep(const struct inject *inject, int file)
 	return kept >= 0 && (rlim_t)kept < limit.rlim_cur / 2 ? take_fd(kept) : -1;
 }
 
-/* Its size cannot change: nobody who has it can take a page away from under us. */
+/* The file's size is sealed: no process that has it can truncate it while we have it mapped. */
 int inject_memory_make(struct inject *inject, pid_t pid, struct memory **ret)
 {
 	uint64_t bytes = slot_bytes(inject->tools);
@@ -165,7 +166,7 @@ static int presence_begin(struct inject *inject)
 	return err ? err_set(-err, "cannot take a lock in shared memory: %s", strerror(err)) : 0;
 }
 
-/* However large, it costs what is written to. */
+/* Only pages that are written to take memory, whatever the size. */
 int inject_public_create(struct inject *inject)
 {
 	uint64_t bytes = slot_bytes(inject->tools), size;

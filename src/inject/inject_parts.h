@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What taking a running process and giving it back share with taking a new one. */
+/* What attach.c, detach.c and follow.c use of inject.c and install.c. */
 #pragma once
 
 #include "inject/inject.h"
@@ -30,9 +30,9 @@ int inject_public_file(const struct inject *inject);
 bool inject_mapping_find(pid_t pid, const char *name, uint64_t inode, struct inject_mapping *ret);
 /* A child that was just forked gets memory of its own, through a socket of its own. */
 int inject_fork(struct inject *inject, pid_t pid, int socket);
-/* Pieces of memory that nobody needs go. */
+/* Unmaps memories that neither we nor a process need. */
 void inject_memories_collect(struct inject *inject);
-/* Engines are told that nobody listens any more. */
+/* Tells all engines that the host serves no more requests. */
 void inject_close(struct inject *inject);
 int inject_filters_check(const struct inject *inject, struct remote *remote);
 int inject_room_check(const struct inject *inject, struct remote *remote);

@@ -31,12 +31,13 @@ struct inject {
 	uint64_t cache_bytes;
 	uint64_t fails; /* for tests, as in struct engine_boot */
 	uint64_t session;
-	pid_t host; /* who serves the engines; the tracer may be another process (apart.h) */
+	/* the process that serves the engines; the tracer may be another one (apart.h) */
+	pid_t host;
 	unsigned filters; /* seccomp filters that we have ourselves */
 	int memory; /* file of the memory that the next process is to share with us */
 	int public; /* file of what all processes can read, and only we can write */
 	int code; /* file of the image as it is at our address, which nobody can write */
-	bool present; /* we hold the lock there that says so */
+	bool present; /* we hold the lock in public memory (STREAM_HOST) */
 	void *public_bytes;
 	sigset_t mask;
 	struct memories *memories; /* a piece for each process */

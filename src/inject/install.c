@@ -44,7 +44,7 @@ enum { FLAGS_INITIAL = 0x202, SOCKETS = 2 };
 
 static const uint64_t room_at_first = 160 << 20; /* arenas of the program and its libraries */
 
-/* What a process gets descriptors of while the engine is put into it. */
+/* The files that are passed to a process while the engine is put into it. */
 enum passed { PASSED_OWN, PASSED_PUBLIC, PASSED_CODE, PASSED_END };
 
 /* A system call that must not fail, in a process; what: for the message. */
@@ -121,8 +121,8 @@ static struct msghdr parcel_message(struct parcel *parcel, uint64_t at, size_t f
 }
 
 /*
- * Sends files of ours into a socket of the process's: we may take one out of it, as it may not one
- * of ours.
+ * Sends our files through a socket of the process's. We may duplicate its descriptor (pidfd_getfd)
+ * because we trace it; it could not duplicate one of ours.
  */
 static int parcel_send(pid_t pid, int socket, const int *files, size_t count)
 {
@@ -176,7 +176,7 @@ static int parcel_receive(struct remote *remote, uint64_t at, int socket, int re
 				 (int)remote->tid, strerror(EMFILE));
 }
 
-/* As a rule they follow each other, and one call does. */
+/* Usually the descriptors are consecutive, and one close_range() closes them. */
 static int files_close(struct remote *remote, const int *files, size_t count)
 {
 	bool row = count > 1;
@@ -201,8 +201,9 @@ static int files_close(struct remote *remote, const int *files, size_t count)
 }
 
 /*
- * The process has descriptors of the files that we share with it, behind those of a pair of
- * sockets. It need not be allowed to open them by itself, nor see our pid.
+ * The descriptors that the process has for a moment: a pair of sockets, and the files that came
+ * through them. In this way it needs neither permission to open the files nor a view of our pid
+ * namespace.
  */
 struct passage {
 	int files[SOCKETS + PASSED_END];
@@ -292,8 +293,9 @@ static int image_protect(struct remote *remote, const struct image *image, bool 
 }
 
 /*
- * What nobody writes is mapped from the file, to be read; what is to be executed is protected
- * afterwards, as everywhere, so that a process which may not do that is found here.
+ * Maps the pages that are never written from the file, read-only. Execution is enabled by
+ * mprotect() afterwards, as for memory without a file, so that a process which forbids that is
+ * found here.
  */
 static int image_map(struct remote *remote, const struct image *image, int file)
 {
@@ -316,7 +318,9 @@ static int image_map(struct remote *remote, const struct image *image, int file)
 	return err;
 }
 
-/* The memory is fresh: pages of zeros are there already, and most of what is written are. */
+/*
+ * The memory is fresh, so pages of zeros, which are most of the writable ones, need not be written.
+ */
 static int image_write(struct remote *remote, const struct image *image, bool from_file)
 {
 	size_t pages = image->size / IMAGE_PAGE, end;
@@ -476,7 +480,7 @@ static int limit_check(struct remote *remote, int resource, const char *count, c
 		       (unsigned long)(needed >> 20));
 }
 
-/* The limits in which the engine and what it needs at first have to fit, above what is there. */
+/* Checks that the engine, and the memory it needs at first, fit into the limits of the process. */
 int inject_room_check(const struct inject *inject, struct remote *remote)
 {
 	uint64_t needed = inject->layout.size + room_at_first;
@@ -520,7 +524,7 @@ int inject_take(struct inject *inject, pid_t pid, enum program_obstacle *ret_obs
 	sigset_t children, before;
 	int err;
 
-	/* Each stop on the way sends a signal: one at the end is enough for who waits for them. */
+	/* Each stop on the way would send SIGCHLD; while it is blocked they become one. */
 	sigemptyset(&children);
 	sigaddset(&children, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &children, &before);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which programs can be taken: looked at before they are executed, because afterwards it is too
- * late.
+ * Decides before a program is executed whether the engine can be put into it; afterwards it would
+ * be too late.
  */
 #pragma once
 
@@ -44,7 +44,7 @@ int program_find(const char *name, char **ret_path);
 
 /*
  * Looks at a file, and through #! at its interpreter. root is put before the interpreter's path: ""
- * or "/proc/PID/root". What is neither a script nor ELF is fine: exec has to know.
+ * or "/proc/PID/root". A file that is neither a script nor ELF is no obstacle: exec will refuse it.
  */
 enum program_obstacle program_check(const char *path, const char *root,
 				    const struct program_user *user);

@@ -2,9 +2,8 @@
 /*
  * System calls in the name of a thread that this thread has stopped with ptrace, and its stops.
  *
- * Everything here is for the thread that has attached. A thread that ends while it is worked on
- * (SIGKILL is not to be kept off) makes the functions fail with -ESRCH; its end is left for whoever
- * waits for it.
+ * Everything here is for the thread that has attached. If the thread is killed meanwhile, the
+ * functions fail with -ESRCH; its status is left to be waited for.
  */
 #pragma once
 
@@ -20,9 +19,9 @@ struct remote {
 	struct user_regs_struct registers; /* as the program has them */
 	uint64_t syscall; /* address of a system call instruction, in the vdso */
 	uint64_t mask; /* the program's signal mask, once blocked */
-	bool blocked; /* all signals are, until it is let go */
-	enum program_obstacle obstacle; /* set by who finds one */
-	int stop; /* a SIGSTOP that came meanwhile, to be had afterwards; 0: none */
+	bool blocked; /* all signals are blocked, until the thread is released */
+	enum program_obstacle obstacle; /* why the process cannot be taken, if that is known */
+	int stop; /* a SIGSTOP that came meanwhile and is sent again afterwards; 0: none */
 };
 
 enum remote_event {
@@ -32,16 +31,19 @@ enum remote_event {
 };
 
 /*
- * What a thread or process has done, if anything, with its status as waitpid() has it. It stays to
- * be seen.
+ * What a thread or process has done, if anything, with its status as of waitpid(). The event is not
+ * consumed.
  */
 enum remote_event remote_look(pid_t tid, bool wait, int *ret_status);
-/* Has seen it: a stop can then be ended, an end is forgotten by the kernel. */
+/*
+ * Consumes the event: after that a stopped thread can be resumed, and the kernel forgets one that
+ * has ended.
+ */
 void remote_see(pid_t tid);
 
 /*
- * Lets a thread go on that stopped for anything but what one has attached for: signals reach it as
- * if nobody were attached.
+ * Resumes a thread that stopped for a reason that is not ours: its signals are delivered as if it
+ * had no tracer.
  */
 void remote_resume(pid_t tid, int status);
 

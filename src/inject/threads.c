@@ -4,12 +4,12 @@
  *
  * PTRACE_SEIZE stops nothing; PTRACE_INTERRUPT stops a thread wherever it is, also in a system
  * call. Threads that are made while others are being stopped are found in /proc, until a look finds
- * no new one. Nothing says when a thread of many has stopped, so they are looked at in turn.
+ * no new one. No call waits for any of a set of threads only, so they are polled in turn.
  *
  * A stop interrupts system calls as a signal without a handler does. The kernel leaves a number of
  * its own in rax (ERESTARTSYS and its kin) and does the call again on the way back, if the
- * registers are still the same. As ours are not, we do what it would do (task_settle). Two things
- * it does not do for us:
+ * registers are still the same. As we change them, task_settle() does what the kernel would do. Two
+ * things need more:
  *
  * 1. A signal with a handler that waits at that moment decides between doing it again and EINTR,
  *    and one for a fault belongs to just this instruction. So signals go first: the thread runs
@@ -42,7 +42,7 @@
 #include "base/err.h"
 
 enum {
-	/* The kernel's own numbers, never seen but by tracers. */
+	/* Error numbers inside the kernel, which only tracers see. */
 	ERESTARTSYS_ = 512,
 	ERESTARTNOINTR_ = 513,
 	ERESTARTNOHAND_ = 514,
@@ -50,7 +50,7 @@ enum {
 	SYSCALL_BYTES = 2,
 };
 
-static const uint64_t patience = 10000000000; /* for all of them */
+static const uint64_t patience = 10000000000; /* for stopping all threads */
 static const uint64_t turn_first = 2000000, turn_most = 256000000;
 static const long look_pause = 50000;
 static const uint64_t release_patience = 200000000;
@@ -205,7 +205,7 @@ static void folder_close(DIR **folder)
 		closedir(*folder);
 }
 
-/* *ret: whether there were any that are new. */
+/* Attaches to threads that are new; *ret: whether there were any. */
 static int tasks_scan(struct threads *threads, bool *ret)
 {
 	AUTO(free_ptr) char *path = mem_printf("/proc/%d/task", (int)threads->pid);
@@ -233,7 +233,7 @@ void task_resume(const struct threads *threads, struct task *task, int signal)
 	ptrace((enum __ptrace_request)threads->request, task->tid, NULL, (long)signal);
 }
 
-/* A signal on its way goes through; the thread is to stop behind it. */
+/* Delivers a pending signal; the thread is to stop after that. */
 static void signal_pass(const struct threads *threads, struct task *task, int signal)
 {
 	ptrace(PTRACE_INTERRUPT, task->tid, NULL, NULL);
@@ -304,7 +304,7 @@ static int tasks_look(struct threads *threads, bool *ret_all,
 	return err;
 }
 
-/* A folder in /proc may leave threads out while others end. */
+/* Reading /proc/PID/task may leave out threads while others end, so their number is compared. */
 static bool is_complete(const struct threads *threads)
 {
 	return task_status(threads->pid, threads->pid, "Threads", 10) == threads->tasks.count;
@@ -335,8 +335,8 @@ int threads_collect(struct threads *threads,
 	int err = 0;
 
 	/*
-	 * The look for new ones comes last: one that has stopped may have made another right
-	 * before.
+	 * New threads are looked for last, because a thread may have created another one right
+	 * before it stopped.
 	 */
 	while (!err && (!all || new || !is_complete(threads))) {
 		err = tasks_look(threads, &all, stopped);
@@ -356,13 +356,13 @@ int threads_collect(struct threads *threads,
 	return err;
 }
 
-/* The signal for which it has stopped, if it has for one. */
+/* The signal for which a thread has stopped; 0: it has stopped for another reason. */
 static int status_signal(int status)
 {
 	return status >> 16 || WSTOPSIG(status) == (SIGTRAP | 0x80) ? 0 : WSTOPSIG(status);
 }
 
-/* One that cannot be stopped is let go by the kernel when we end. */
+/* The kernel detaches a thread that cannot be stopped when we end. */
 static void task_release(struct task *task)
 {
 	const struct timespec moment = { .tv_nsec = look_pause };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * All threads of a process that runs, stopped with ptrace one by one, and those that come
- * meanwhile.
+ * Stops all threads of a running process with ptrace, those included that it creates meanwhile.
  *
  * Everything here is for one thread of the host, as in remote.h.
  */
@@ -13,7 +12,7 @@
 #include "inject/remote.h"
 #include "wire/engine.h"
 
-/* With which threads are attached to. */
+/* The options of PTRACE_SEIZE. */
 enum { TASK_OPTIONS = PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD };
 
 struct task {
@@ -22,9 +21,9 @@ struct task {
 	uint64_t resumed; /* when it was last let run, or asked to stop */
 	uint64_t turn; /* how long it may run before it is asked again */
 	struct remote remote;
-	uint64_t area; /* memory that it has mapped for us; 0 none */
+	uint64_t area; /* memory that the thread has mapped for us; 0: none */
 	struct engine_parked parked;
-	uint64_t parked_at; /* where that was read from */
+	uint64_t parked_at; /* the address that its struct engine_parked was read from */
 };
 
 struct threads {
@@ -54,11 +53,14 @@ uint64_t task_status(pid_t pid, pid_t tid, const char *name, int base);
 
 /* --- System calls that the stop has interrupted ------------------------------------------ */
 
-/* Whether it is in one: the kernel would do it again if nobody did anything. */
+/* Whether the thread was stopped in a system call that the kernel would restart. */
 bool task_is_interrupted(const struct user_regs_struct *registers);
-/* Whether a signal is about to be handled: it goes first. */
+/* Whether the thread has a signal pending that is not blocked; that has to be delivered first. */
 bool task_has_signal(pid_t pid, pid_t tid);
-/* The number with which it is done again: its own, or restart_syscall with what time is left. */
+/*
+ * The number that restarts the call: its own, or restart_syscall, which knows the time that is
+ * left.
+ */
 uint64_t task_again_number(const struct user_regs_struct *registers);
-/* Makes the registers those of a thread that is about to do it again, by itself. */
+/* Changes the registers as the kernel does to restart the call. */
 void task_settle(struct user_regs_struct *registers);

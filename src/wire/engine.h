@@ -155,7 +155,7 @@ enum engine_request_kind {
 		 * the thread is about to exec: attach to it, so that the new program can be taken
 		 * over
 		 */
-		1,
+	1,
 	ENGINE_REQUEST_EXEC_FAILED = 2, /* it is still the old program: let go */
 	/*
 	 * Code was mapped: path is the address of a struct stream_module. The answer is where the
