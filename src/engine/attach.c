@@ -3,20 +3,21 @@
  * Threads of a process that runs already come into the engine, and threads leave it for good.
  *
  * In: the host has stopped every thread and sends each to engine_attach() on a small stack, all
- * signals blocked. What the program has told the kernel is not to be seen from outside, so the
- * engine asks itself: the first one that comes asks for the handlers and puts ours in their place,
- * each for its alternate stack. The rest is as for a new thread.
+ * signals blocked. The signal handlers and alternate stacks of a process cannot be read by another
+ * one. So the first thread to arrive reads the handlers and installs the engine's in their place,
+ * and each thread does the same with its alternate stack. The rest is as for a new thread.
  *
  * Out: the host sets `leaving` and stops threads. One that is in the engine comes to
  * attach_check(), its registers in the thread; one that is in the cache or in the program's own
- * code is sent to engine_release(). Both give the kernel back what is the program's (the alternate
- * stack, the rseq area), put the registers down and park. When all have parked, the host makes one
- * of them restore the handlers; then it sets the registers of all and unmaps the engine.
+ * code is sent to engine_release(). Both register the program's alternate stack and rseq area with
+ * the kernel again, store the program's registers in struct engine_parked, and park. When all have
+ * parked, the host makes one of them restore the handlers; then it sets the registers of all and
+ * unmaps the engine.
  *
  * Invariants
  * 1. A thread that is parked holds no lock, has all signals blocked and counts as native: whatever
  *    happens to the host, a signal to another thread finds it in order.
- * 2. A host that dies while threads park is noticed by them. They go on in the engine.
+ * 2. Parked threads notice when the host dies, and go on in the engine.
  * 3. Nothing between the stop and the program's next instruction makes a system call that the
  *    kernel would restart with restart_syscall: a thread that sleeps goes on sleeping for what is
  *    left.
@@ -34,7 +35,7 @@ enum { EBUSY_ = 16, EINVAL_ = 22, ENOSYS_ = 38 };
 
 static uint32_t begun; /* futex: the process's state is taken over */
 static uint32_t waiting; /* threads that have come to attach_gate() */
-static uint32_t open; /* futex: all are */
+static uint32_t open; /* futex: all threads have arrived */
 static struct sighand *handlers;
 
 void attach_publish(void)
@@ -78,8 +79,9 @@ static void process_take(struct engine_boot *boot)
 }
 
 /*
- * While a thread blocks everything, the kernel takes no signal to the process for ignored and may
- * interrupt another thread with it. So none goes on before all can.
+ * While a thread blocks all signals, the kernel does not discard a signal to the process that is
+ * ignored, and may interrupt a system call of another thread with it. So no thread goes on before
+ * all can.
  */
 void attach_gate(void)
 {
@@ -187,7 +189,7 @@ bool attach_is_leaving(void)
 	return __atomic_load_n(&engine_boot_place->leaving, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* The host lets the process stay in the engine, or is gone. */
+/* The host has given up taking the process out of the engine, or is gone. */
 _Noreturn static void stay(struct thread *thread, bool native, uint64_t mask)
 {
 	rseq_take(thread);
@@ -218,7 +220,10 @@ static struct engine_registers registers_of(const struct thread *thread)
 	return registers;
 }
 
-/* A signal that waits is for the program's own handler now. Gives the program's mask. */
+/*
+ * Queues a signal that is held back again, so that the program's own handler gets it. Returns the
+ * program's mask.
+ */
 static uint64_t pending_give(struct thread *thread, uint64_t mask)
 {
 	if (!thread->pending)
@@ -262,7 +267,7 @@ _Noreturn void attach_leave(struct thread *thread)
 	leave(thread, signal_block());
 }
 
-/* A thread that the engine has never seen: one that had left the engine has made it. */
+/* A thread that the engine does not know: it was created by a thread that had left the engine. */
 static struct thread *stranger_take(const struct engine_parked *at)
 {
 	struct thread *thread;
@@ -281,8 +286,8 @@ static struct thread *stranger_take(const struct engine_parked *at)
 }
 
 /*
- * The program's registers, of a thread that was stopped anywhere but in the engine itself. False:
- * where nobody can tell.
+ * Finds the program's registers of a thread that was stopped outside of the engine's own code.
+ * False: they cannot be known at that place.
  */
 static bool state_find(struct thread *thread, const struct engine_registers *at)
 {

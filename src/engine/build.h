@@ -38,7 +38,7 @@ enum state {
 
 enum { INSERTED_BEFORE = 2 }; /* lists in front of an instruction: of all, of transfers */
 
-/* A list, and how many of its units have happened. */
+/* A list of operations, and how many of its units have taken effect. */
 struct happened {
 	const struct inserted *list; /* NULL: there is none */
 	unsigned units;
@@ -69,7 +69,8 @@ struct build {
 	unsigned ordinal; /* of the instruction in hand, in the fragment */
 	struct happened before[INSERTED_BEFORE]; /* of that instruction */
 	struct happened after; /* set while its list is put */
-	unsigned units, told; /* at the end of a segment: that there are, that have happened */
+	/* at the end of a segment: how many units there are, and how many have taken effect */
+	unsigned units, told;
 	/*
 	 * Translating back: nothing is written; the last state before the address wanted is kept.
 	 */
@@ -91,12 +92,12 @@ struct build {
 	struct segment_end {
 		uint32_t segment;
 		uint64_t target; /* see below */
-		bool flags_dead; /* nobody reads flags at the target before they are written */
+		bool flags_dead; /* flags are dead at the target */
 		/* a register of which the same is true, flags being dead; SCRATCH_NONE: none */
 		unsigned scratch;
 	} rest;
 	unsigned tail_count, exit_count, constant_count;
-	/* From here on nothing is cleared at first: build_clear(). */
+	/* build_clear() does not clear the fields from here on. */
 	/* Ways out of the middle: the tool's code for them lies behind the blocks. */
 	struct tail {
 		uint8_t *patch; /* displacement that leads there */
@@ -148,7 +149,9 @@ static inline void put_bytes(struct build *build, const void *bytes, size_t coun
 	build->at += count;
 }
 
-/* The instruction in hand. What is behind it is written as well, and will be written over. */
+/*
+ * Copies the current instruction, as a fixed number of bytes; those behind it will be overwritten.
+ */
 static inline void put_code(struct build *build, const uint8_t *code, size_t count)
 {
 	fault_point(ENGINE_FAIL_STORE);
@@ -163,7 +166,8 @@ void fix32(const struct build *build, uint8_t *place, uint64_t value);
 void write32(uint8_t *place, uint64_t value);
 void state_note(struct build *build, uint64_t pc, unsigned state);
 /*
- * From here on the program's state is that before the instruction at pc, but for what state says.
+ * Declares that the program's state, except for what `state` says, is that before the instruction
+ * at pc.
  */
 static inline void put_state(struct build *build, uint64_t pc, unsigned state)
 {
@@ -203,7 +207,7 @@ void inserted_put(struct build *build, const struct inserted *list, const struct
  * last unit is for.
  */
 void segment_end_put(struct build *build, const struct segment_end *end);
-/* What that has left to be put behind the jump that follows it. */
+/* Puts the slow part of segment_end_put(), which lies behind the jump that follows it. */
 void put_rest(struct build *build);
 
 /* --- insert.c ---------------------------------------------------------------------------- */
@@ -225,8 +229,8 @@ void insert_start(struct build *build);
 /* The fragment is finished: keeps its lists. */
 void insert_finish(struct build *build, struct fragment *fragment);
 /*
- * The program's state is in the thread: what was inserted and has not happened does, what should
- * not have does not.
+ * The program's state is in the thread. Executes inserted units in front of that state which have
+ * not taken effect, and undoes those behind it which have.
  */
 void insert_settle(struct thread *thread, const struct build *build, uint64_t target);
 
@@ -249,7 +253,10 @@ bool way_is_followed(const struct build *build, uint64_t pc);
 void tails_put(struct build *build);
 
 /* --- copy.c: within guarded_call() ------------------------------------------------------- */
-/* Puts what the instruction in hand does. False: nobody can, but to leave the cache. */
+/*
+ * Puts code that does what the current instruction does. False: the thread has to leave the cache
+ * for it.
+ */
 bool instruction_put(struct build *build);
 
 /* --- decode.c: within guarded_call() ----------------------------------------------------- */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The code cache: arenas of executable memory near the code they hold copies of, and what is known
- * about the copies.
+ * The code cache: arenas of executable memory near the code they hold copies of, and the notes
+ * about these copies.
  *
  *	in	fragments that were made; addresses of the program whose code has gone
  *	out	a fragment by the address it was made of; links between fragments
@@ -9,9 +9,9 @@
  *
  * An instruction that addresses memory relative to rip reaches two gigabytes far. A copy within one
  * gigabyte of the original, whose module is smaller than that, needs only another displacement. So
- * each region of the program has arenas near it. What is known about an arena's fragments (struct
- * fragment, exits, kept bytes) lies in notes of the arena's own: they come and go together, and
- * both are bounded by the limit.
+ * each region of the program has arenas near it. The descriptions of an arena's fragments (struct
+ * fragment, exits, kept bytes) lie in notes that belong to the arena: both are mapped and unmapped
+ * together, and the limit bounds both.
  *
  * Eviction. When a new arena would exceed the limit, the oldest one is given up, or before that one
  * whose code is mostly closed. Its fragments are closed: nothing leads to them any more, but a
@@ -193,7 +193,7 @@ static uint8_t *map_at(uint64_t address, size_t bytes)
 	return NULL;
 }
 
-/* Below the code first: above an executable its heap grows. */
+/* Looks below the code first, because a program's heap grows above the executable. */
 static uint8_t *map_in_steps(uint64_t pc, uint64_t reach, uint64_t step, size_t bytes)
 {
 	uint64_t base = pc & ~(step - 1);
@@ -255,7 +255,7 @@ static void arena_unmap(struct arena *arena)
 	*arena = (struct arena){};
 }
 
-/* Every way from fragment to fragment leads through the engine once more: threads come by. */
+/* Takes back all links between fragments, so that every thread soon enters the engine. */
 static void links_cut(void)
 {
 	for (size_t i = 0; i < arena_count; i++)
@@ -266,8 +266,8 @@ static void links_cut(void)
 }
 
 /*
- * What was given up and is not used any more goes. Most threads come by on their own, before the
- * next one is needed.
+ * Unmaps arenas that were given up and that no thread can be in any more. Most threads enter the
+ * engine by themselves before the next arena is needed.
  */
 static void arenas_reclaim(void)
 {
@@ -316,7 +316,7 @@ static enum yield range_yield(uint64_t start, uint64_t end)
 	}
 	if (!stuck)
 		return memory_first(start, end, &ours) ? YIELD_NEVER : YIELD_DONE;
-	links_cut(); /* each time: threads that came by have made some anew */
+	links_cut(); /* each time: threads that entered the engine meanwhile have made new links */
 	return YIELD_WAIT;
 }
 
@@ -410,7 +410,10 @@ static bool arena_map(struct arena *arena, uint64_t pc, uint64_t reach, size_t b
 	return false;
 }
 
-/* Java's heaps leave few gaps around its libraries: a small one must do then. */
+/*
+ * In large Java processes the heaps leave only small gaps near libraries; the arena is smaller
+ * there.
+ */
 static struct arena *arena_new(uint64_t pc, uint64_t reach)
 {
 	struct arena *arena;
@@ -443,7 +446,10 @@ static struct arena *arena_find(uint64_t pc, uint64_t reach, size_t size)
 	return found;
 }
 
-/* To find out that nothing is free takes thousands of system calls. */
+/*
+ * Finding out that nothing is free near pc takes thousands of system calls, so the result is
+ * remembered.
+ */
 static bool is_crowded(uint64_t pc)
 {
 	return (pc > crowded ? pc - crowded : crowded - pc) < STEP_MAX;
@@ -860,8 +866,8 @@ static void arena_reset(struct arena *arena)
 }
 
 /*
- * Somebody was stopped in the middle of changing lists, so that no list is walked: arrays are. Code
- * stays where it is as long as a thread may be in it.
+ * A thread may have been stopped by a fault in the middle of changing a list, so only arrays are
+ * walked here, no list. Code stays mapped as long as a thread may be in it.
  */
 void cache_reset(void)
 {

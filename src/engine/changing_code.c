@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Code that may change at any moment: it can be written, or is shared with somebody who may write
- * it elsewhere.
+ * Code that may change at any moment: it can be written here, or it is shared memory that may be
+ * written through another mapping.
  *
  * A fragment of such code begins with a check: the bytes that it was made of are compared with
  * those that the program has there now. A difference leaves the cache; the engine closes the
@@ -203,7 +203,7 @@ static uint8_t *put_load_rcx(uint8_t *at, uint64_t from, uint32_t size)
 	}
 }
 
-/* Behind it the constants begin; the check is yet to come. */
+/* Puts the code for a failed check. The constants follow behind it, and then the check. */
 uint8_t *changing_code_put_stale(struct fragment *fragment, const struct changing_code *changing,
 				 uint8_t *at)
 {

@@ -318,7 +318,10 @@ static void put_popf(struct build *build)
 	put_way(build, next_pc(build));
 }
 
-/* The engine looks at the number first; then it goes on behind the jump. */
+/*
+ * The exit leads to the engine, which checks the number of the system call; the copy of the
+ * instruction follows behind the jump.
+ */
 static void put_int80(struct build *build)
 {
 	put_jump(build, build->pc, EXIT_INT80);
@@ -347,7 +350,7 @@ static bool has_gs_prefix(const ZydisDecodedInstruction *insn)
 	return false;
 }
 
-/* Whatever does not go elsewhere by itself. */
+/* Puts an instruction that does not transfer control. */
 static bool other_put(struct build *build)
 {
 	const ZydisDecodedInstruction *insn = &build->insn;

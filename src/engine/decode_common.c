@@ -4,8 +4,9 @@
  * what copy.c asks about them. Zydis tells everything about an instruction, which takes ten times
  * as long, and most instructions of a short program are translated once and executed a few times.
  *
- * What is not in the tables (rare prefixes, vectors by VEX and EVEX, system instructions) is left
- * to Zydis. decode_common_test.c compares both for all that are.
+ * Instructions that are not in the tables (rare prefixes, VEX and EVEX vectors, system
+ * instructions) are left to Zydis. decode_common_test.c compares both decoders for all those that
+ * are.
  *
  * Invariants
  * 1. What is decoded here, Zydis decodes as well, with the same answer in the fields that are

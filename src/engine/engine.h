@@ -19,10 +19,10 @@
 
 #define USER_ADDRESSES 0x7ffffffff000ull /* of a process */
 
-/* Whether SIGSEGV is blocked: guard.c and fault.c need it open. */
+/* Who has SIGSEGV blocked; guard.c and fault.c need it unblocked in the kernel. */
 enum thread_segv {
 	SEGV_OPEN,
-	SEGV_HIDDEN, /* the program has it blocked, the kernel has not */
+	SEGV_HIDDEN, /* the program believes that it has blocked it; in the kernel it is not */
 	SEGV_BLOCKED, /* both have */
 };
 
@@ -65,7 +65,7 @@ struct thread {
 	/* the kernel has all signals blocked but those of faults, and had this mask before */
 	uint64_t closed, closed_mask;
 	uint64_t displaced; /* whether the second tables of targets hold anything */
-	/* What assembly does not know. */
+	/* Fields that assembly does not use. */
 	/* epoch in which it last went into the cache; 0: it has left it, and holds nothing of it */
 	uint64_t entered;
 	uint32_t targets; /* that were added since its tables were empty */
@@ -180,7 +180,7 @@ enum exit_kind {
 	EXIT_STALE, /* the code at target is not any more what the fragment was made of */
 };
 
-/* A way out of a fragment. */
+/* An exit of a fragment. */
 struct exit {
 	uint64_t target; /* in the program */
 	/*
@@ -296,7 +296,10 @@ void cache_forget(uint64_t start, uint64_t end);
 bool cache_yield(uint64_t start, uint64_t end);
 /* The program's heap has met an arena, and is to reach this far: no more arenas above it. */
 void cache_avoid_heap(uint64_t end);
-/* Nothing that is linked is believed any more: all code is translated anew. */
+/*
+ * Forgets all lists and links, which may be inconsistent after a fault: all code is translated
+ * anew.
+ */
 void cache_reset(void);
 /* The fragment whose code holds the address; NULL: none. */
 struct fragment *cache_holder(uint64_t at);
@@ -309,14 +312,17 @@ void exit_unlink(struct exit *exit);
 struct region {
 	uint64_t start, end;
 	bool readable, writable, executable;
-	bool shared; /* somebody else may have a view that can be written */
+	bool shared; /* another mapping of the same memory may be writable */
 	uint64_t offset; /* in its file */
 	uint64_t inode; /* 0: it has no file */
 	uint32_t device_major, device_minor;
 };
 /* The executable mapping that pc lies in; NULL: none. */
 const struct region *region_of(uint64_t pc);
-/* Copies code of one kind, stable or not, as far as it is there; gives the number of bytes. */
+/*
+ * Copies code up to where it is no longer mapped, or changes between stable and changing code;
+ * returns the number of bytes.
+ */
 size_t code_read(uint64_t pc, uint8_t *ret, size_t size);
 /* Memory that a thread of this process may have to bring first (userfaultfd): never read here. */
 void regions_brought(uint64_t start, uint64_t end);
@@ -359,7 +365,10 @@ struct changing_code {
 	uint32_t length; /* 0: no instruction that could be decoded */
 };
 bool region_is_changing(const struct region *region);
-/* Code that cannot change without our knowledge; guarded, if that helps. */
+/*
+ * Whether the code at pc cannot change without our knowledge; it is write-protected (guard.c) if
+ * that helps.
+ */
 bool code_is_stable(const struct thread *thread, uint64_t pc);
 void changing_code_look(const struct thread *thread, uint64_t pc, struct changing_code *ret);
 /* The parts of a fragment that check; both give where the next part begins. */
@@ -373,11 +382,14 @@ bool changing_code_back(struct thread *thread, const struct fragment *fragment, 
 /* --- guard.c ----------------------------------------------------------------------------- */
 /* Makes sure that the code at pc cannot change unnoticed; false: it can. */
 bool guard_take(const struct thread *thread, uint64_t pc);
-/* The program believes that it can write there. */
+/* Whether the page is guarded, so that the program believes that it can write there. */
 bool guard_knows(uint64_t pc);
-/* What is guarded ends within the instruction at pc. */
+/* Whether the guarded memory ends within the instruction at pc. */
 bool guard_ends(uint64_t pc);
-/* A write has failed; true: not for the program, it is to be done once more. */
+/*
+ * A write has faulted. True: the page was guarded, and the write is to be repeated; the program
+ * must not see the fault.
+ */
 bool guard_fault(uint64_t address);
 /* The mappings in the range are new. */
 void guard_drop(uint64_t start, uint64_t end);
@@ -385,7 +397,10 @@ void guard_drop(uint64_t start, uint64_t end);
 void guard_release(uint64_t start, uint64_t size);
 void guard_release_arguments(const struct thread *thread);
 bool guard_release_all(void);
-/* Nothing is guarded any more, until all threads are in the engine; and for good. */
+/*
+ * guard_pause(): removes all protection until all threads are in the engine again. guard_end():
+ * removes it for good.
+ */
 void guard_pause(void);
 void guard_end(void);
 /* The same, and from here on the kernel blocks SIGSEGV where the program does. */
@@ -413,7 +428,7 @@ void guard_leave(struct thread *thread);
 struct thread *thread_create(void);
 /* The threads that are in the engine or may come back; NULL: the first. */
 struct thread *thread_next(const struct thread *thread);
-/* Whether any is outside the engine. */
+/* Whether any thread of the process is outside the engine. */
 bool threads_native(void);
 /* Whether the process has no other thread. */
 bool thread_is_alone(const struct thread *thread);
@@ -424,10 +439,7 @@ void thread_targets_clear(struct thread *thread);
 void thread_targets_open(struct thread *thread);
 /* All others are of the process that this one was forked from. */
 void threads_only(struct thread *thread);
-/*
- * Whoever asks, even if gs is the program's again; NULL: a thread that was made outside of the
- * engine.
- */
+/* The calling thread, even if gs is the program's; NULL: it was created outside of the engine. */
 struct thread *thread_find(void);
 /* The handlers of the process. */
 struct sighand *thread_any_handlers(void);
@@ -459,7 +471,7 @@ void signal_take_traps(void);
 void signal_give_traps(struct thread *thread);
 /* Blocks everything, a fault of the engine's own included; gives the mask before. */
 uint64_t signal_block(void);
-/* Whatever is blocked, a fault of the engine's own comes from here on. */
+/* Unblocks the signals of faults of the engine's own. */
 void signal_faults_open(void);
 /* The mask stays as it is after signal_close(): a signal waits. */
 void signal_stay_blocked(struct thread *thread);
@@ -478,7 +490,10 @@ void signal_faults_take(const struct sighand *sighand);
 /* Before an exec, and after one that has failed: what is ignored stays so in the new program. */
 void signal_ignored_give(const struct thread *thread);
 void signal_ignored_take(const struct thread *thread);
-/* Somebody may have been stopped in the middle of changing a handler. */
+/*
+ * A fault may have stopped a thread in the middle of changing a handler: makes the versions even
+ * again.
+ */
 void signal_handlers_settle(struct sighand *sighand);
 long signal_alternate(struct thread *thread);
 _Noreturn void signal_return(struct thread *thread);
@@ -487,7 +502,7 @@ _Noreturn void signal_return(struct thread *thread);
  * if the engine had never been there. Returns only if a signal waits, which comes first.
  */
 void signal_hand_back(struct thread *thread, enum engine_leave reason);
-/* Before the program goes on: delivers what waits. */
+/* Delivers signals that are held back, before the program goes on. */
 void signal_check(struct thread *thread);
 /* clear: handled signals get their default action, as CLONE_CLEAR_SIGHAND says. */
 void signal_handlers_copy(struct thread *thread, const struct sighand *from, bool clear);
@@ -508,7 +523,10 @@ static inline void fault_point(enum engine_failure what)
 bool fault_refuses(void);
 /* A signal at that address of the engine's own code: true if the thread can go on. */
 bool fault_take(struct thread *thread, int number, uint64_t rip, uint64_t address);
-/* There is no memory for what has to be done. Who can go on without the engine does. */
+/*
+ * There is no memory for what has to be done. The thread recovers as from a fault (fault.c), or
+ * else the process ends with a message.
+ */
 _Noreturn void fault_memory(const char *what);
 _Noreturn void fault_recover(struct thread *thread);
 
@@ -544,7 +562,10 @@ long user_dispatch_set(struct thread *thread);
 bool user_dispatch_take(struct thread *thread);
 
 /* --- limits.c ----------------------------------------------------------------------------- */
-/* The engine needs so many bytes more, and the program's limit of memory is in the way. */
+/*
+ * The engine needs so many bytes more than the limit of memory allows; false: the limit cannot be
+ * raised.
+ */
 bool limits_raise(uint64_t size);
 /* The engine has more or less memory than before. */
 void limits_follow(void);
@@ -589,14 +610,14 @@ _Noreturn void native_enter(struct thread *thread, uint64_t flags);
  * again: that is where it left, or it is stepped.
  */
 bool native_back(struct thread *thread, uint64_t pc, uint16_t selector, uint64_t flags);
-/* The thread did not leave after all: it is in the engine again. */
+/* Undoes native_go(): the thread is still in the engine. */
 void native_cancel(struct thread *thread);
 
 /* --- special.c --------------------------------------------------------------------------- */
 enum { FLAG_TRAP = 0x100 };
 /* Does the instruction at thread->pc, which cannot be copied, or goes on natively. */
 void special_run(struct thread *thread);
-/* The processor does not jump to other numbers. */
+/* Whether the number is a canonical address of user space, to which the processor can jump. */
 bool special_is_address(uint64_t number);
 /* System calls of 32-bit programs that the engine need not know about. */
 bool special_is_harmless(uint32_t number);
@@ -617,21 +638,27 @@ void branch_undo_at(struct thread *thread, uint64_t at);
 
 /* --- attach.c ---------------------------------------------------------------------------- */
 void attach_publish(void);
-/* Before a thread has its signals again. */
+/* Waits until all threads have come into the engine, before this one unblocks its signals. */
 void attach_gate(void);
-/* A thread that starts now was there before the engine was. */
+/*
+ * Whether threads that start now are those of a running process that the engine is being attached
+ * to.
+ */
 bool attach_is_coming(void);
 /* Does the program's rseq(). */
 long attach_rseq(struct thread *thread);
 /* The host takes no more requests from this process. */
 bool attach_is_leaving(void);
 _Noreturn void attach_leave(struct thread *thread);
-/* Before the program goes on, its registers in the thread: perhaps it is to leave. */
+/*
+ * Called before the program goes on, with its registers in the thread: leaves the engine if the
+ * host wants it.
+ */
 static inline void attach_check(struct thread *thread);
 
 /* --- host.c ------------------------------------------------------------------------------ */
 bool host_exists(void);
-/* Whoever takes the engine out is alive. */
+/* Whether the process that takes the engine out is alive. */
 bool host_takes(void);
 /* 0 or a negative number: the host said no, or is gone. */
 int host_ask(const struct engine_request *request);
@@ -666,7 +693,7 @@ void engine_miss(void);
 void engine_call(void);
 void engine_tool(void);
 _Noreturn void engine_resume(struct thread *thread);
-/* Out of whatever the engine was doing: to fault_recover(). */
+/* Abandons what the engine was doing and continues at fault_recover(). */
 _Noreturn void fault_unwind(struct thread *thread);
 /* With the program's registers and gs to what thread->iret says. */
 _Noreturn void native_leave(struct thread *thread);
@@ -708,7 +735,10 @@ void engine_on_miss(struct thread *thread);
 void engine_on_call(struct thread *thread);
 void engine_on_tool(struct thread *thread);
 _Noreturn void thread_begin(struct thread *thread);
-/* With the registers that are in it: in the cache; or natively, since the engine has failed. */
+/*
+ * Resumes the program with the registers that are in the thread: in the cache, or natively if the
+ * engine has failed.
+ */
 _Noreturn void thread_go(struct thread *thread);
 _Noreturn void thread_leave(struct thread *thread);
 _Noreturn void engine_entry(struct engine_boot *boot);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Faults of the engine itself, and memory that it does not get. Neither may be seen by the program:
- * the thread drops what it was doing and goes on, in the engine if that helps, else natively.
+ * Faults in the engine's own code, and allocations that fail. The program must see neither: the
+ * thread abandons what it was doing and goes on, in the engine if that helps, otherwise natively.
  *
- * A fault is the engine's own if it comes from the engine's code. What the thread can go back to
- * stands in thread->safe, which is written wherever that changes:
+ * A fault is the engine's own if it comes from the engine's code. thread->safe says how the thread
+ * can recover; it is updated wherever that changes:
  *
  *	SAFE_STATE	the program is at pc: once more from there, and natively if that fails too
  *	SAFE_CALL	at a system call that has yet to be done: likewise
@@ -12,9 +12,9 @@
  *	SAFE_MIDDLE	in a fragment that called the engine: it goes on there
  *	SAFE_NOTHING	nowhere; the process ends, with a message
  *
- * Whoever held the lock may have been stopped in the middle of changing a list. So no list is
- * believed afterwards (cache_reset), the regions are read once more, and numbers of segments that
- * may have been told are not used again.
+ * A thread that held the lock may have been stopped in the middle of changing a list. So all lists
+ * are made anew (cache_reset), the regions are read once more, and numbers of segments that the
+ * host may have been told are not used again.
  *
  * Invariants
  * 1. A thread that is recovering is SAFE_NOTHING: a fault in here ends the process, never hangs it.

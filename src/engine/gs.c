@@ -16,9 +16,9 @@
  *	mov	%gs:spill0, %X
  *
  * X and Y are among the first eight registers and are neither rsp nor rbp, so that no other prefix
- * is needed than the instruction has: a new one would turn ah into spl. There always is one:
- * cmpxchg16b, which uses most, leaves rsi and rdi. translate.c emits the sequence; here is made
- * what depends on the instruction.
+ * is needed than the instruction has: a new one would turn ah into spl. Such registers always
+ * exist: even cmpxchg16b, which uses most, leaves rsi and rdi. copy.c emits the sequence; this file
+ * computes what depends on the instruction.
  */
 #include "engine/gs.h"
 
@@ -172,9 +172,10 @@ static void insn_put(const ZydisDecodedInstruction *insn, const uint8_t *code, s
 }
 
 /*
- * Those that do more with the address than to use it: pop computes it when rsp has changed, x87
- * keeps the offset without the base, the kernel emulates sldt and its kin by looking at their
- * bytes, and bt adds to it, which a 32-bit address does not outgrow.
+ * Instructions for which another form of the operand is not the same: pop computes the address
+ * after rsp has changed, x87 stores the offset without the base, the kernel emulates sldt and
+ * others by decoding their bytes, and bt adds a bit offset to the address, which wraps if that has
+ * 32 bits.
  */
 static bool is_special(const ZydisDecodedInstruction *insn)
 {

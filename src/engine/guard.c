@@ -4,10 +4,10 @@
  * ever is, needs no check.
  *
  * A page of private memory that the program can write and execute is made read-only for as long as
- * there are fragments of its code. A write to it is a fault, which the engine recognises before the
- * program hears of it: the page becomes writable again, its fragments are closed, and the write is
- * done once more. A page to which that happens often gets checks instead (changing_code.c), for
- * good.
+ * there are fragments of its code. A write to it faults, and the engine handles that fault without
+ * the program's knowledge: the page becomes writable again, its fragments are closed, and the write
+ * is repeated. A page to which that happens often is never guarded again; its fragments get checks
+ * instead (changing_code.c).
  *
  *	OPEN	-> GUARDED	code in it is about to be translated (guard_take)
  *	GUARDED	-> OPEN		a write; a system call that is given its address (guard_release)
@@ -16,10 +16,11 @@
  *
  * The fault is a SIGSEGV, which must reach us at any time, as must the engine's own faults
  * (fault.c): the kernel has a handler of ours for it and never has it blocked while the thread is
- * in the engine, whatever the program has asked for. What the program has asked for is kept in the
- * thread (segv), is what it sees, and decides about a SIGSEGV that is not ours. One that somebody
- * sends to a thread that has it blocked ends hiding and guarding for good: it has to wait in the
- * kernel, where the program can ask for it.
+ * in the engine, whatever the program has asked for. The mask that the program has asked for is
+ * kept in the thread (segv); the program sees that one, and it decides about a SIGSEGV that is not
+ * ours. If a SIGSEGV is sent by kill() to a thread that believes to have it blocked, hiding and
+ * guarding end for good, because that signal has to stay pending in the kernel, where sigpending()
+ * finds it.
  *
  * Invariants (the caller holds the engine's lock)
  * 1. A page that is protected has an entry. What has an entry is memory that the program believes
@@ -39,7 +40,8 @@ enum {
 	FAULTS_MAX = 12,
 	PAGE = 4096,
 	INSTRUCTION_BYTES = 15,
-	NEAR = 16 << 20, /* below a guarded page: a buffer that begins there may reach it */
+	/* bytes below a guarded page: a buffer that begins there may reach the page */
+	NEAR = 16 << 20,
 	ELEMENT = 16, /* bytes of what a count in the next argument counts, at most */
 	SMALL = 8192, /* of a structure whose size no argument tells */
 	VECTOR_MAX = 1024,
@@ -104,7 +106,7 @@ static void entry_open(struct entry *entry)
 
 /* --- Beginning and ending ---------------------------------------------------------------- */
 
-/* Handlers of their own may leave us out. */
+/* A thread with handlers of its own (CLONE_SIGHAND not set) may not call ours. */
 static bool may_guard(const struct thread *asking)
 {
 	if (ended || threads_native())
@@ -180,7 +182,7 @@ bool guard_ends(uint64_t pc)
 	return entry && entry->state == GUARDED ? room(pc) < INSTRUCTION_BYTES : false;
 }
 
-/* The stack is left alone: it is written all the time. */
+/* Stacks are not guarded, because they are written all the time. */
 static bool is_fit(const struct thread *thread, const struct region *region)
 {
 	uint64_t rsp = thread->regs[RSP];
@@ -273,8 +275,8 @@ static void vector_release(uint64_t vector, uint64_t count)
 }
 
 /*
- * Whatever looks like a pointer near guarded pages is taken for one, and the next argument for its
- * size or count.
+ * Every argument that could point to guarded pages, or below them, is taken for a pointer, and the
+ * argument after it for a size or a count.
  */
 void guard_release_arguments(const struct thread *thread)
 {
@@ -325,7 +327,7 @@ bool guard_release_all(void)
 uint64_t guard_mask_kernel(struct thread *thread, uint64_t mask)
 {
 	if (thread_is_outside(thread))
-		return mask; /* it does its own system calls */
+		return mask; /* it executes its system calls itself */
 	if (!(mask & SEGV_BIT))
 		thread->segv = SEGV_OPEN;
 	else
@@ -334,7 +336,7 @@ uint64_t guard_mask_kernel(struct thread *thread, uint64_t mask)
 }
 
 /*
- * Somebody has sent SIGSEGV to a thread that believes to have it blocked. It must wait in the
+ * SIGSEGV was sent to a thread that believes to have it blocked. It must stay pending in the
  * kernel, where sigpending, sigtimedwait, signalfd and calls with a mask of their own find it.
  */
 bool guard_hides(const struct thread *thread)
@@ -351,7 +353,7 @@ uint64_t guard_unhide(struct thread *thread, uint64_t mask)
 	return mask | SEGV_BIT;
 }
 
-/* It goes on natively: the kernel has what the program wants. */
+/* The thread goes on natively, so the kernel gets the mask that the program wants. */
 void guard_leave(struct thread *thread)
 {
 	uint64_t segv = SEGV_BIT;

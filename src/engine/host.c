@@ -31,7 +31,7 @@ static struct engine_shared *shared(void)
 	return (struct engine_shared *)engine_boot.shared;
 }
 
-/* It has ended, and nobody has asked how. Where that cannot be told, it has not. */
+/* Whether the process is a zombie; if that cannot be read, it is taken for running. */
 static bool is_zombie(uint64_t pid)
 {
 	struct pollfd end = { .events = POLLIN };
@@ -60,7 +60,10 @@ static bool pid_exists(uint64_t pid)
 	return sys_2(kill, pid, 0) != -ESRCH && !is_zombie(pid);
 }
 
-/* By the word of which the kernel takes care, as in another pid namespace its pid says nothing. */
+/*
+ * Uses the robust mutex, which the kernel marks when its owner ends, because the host's pid means
+ * nothing in another pid namespace.
+ */
 bool host_exists(void)
 {
 	uint64_t at = engine_boot.shared + stream_public_at(engine_boot.shared_size) + STREAM_HOST;
@@ -107,7 +110,10 @@ static int answer_wait(struct engine_request *slot)
 
 	while (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != ENGINE_SLOT_ANSWERED) {
 		if (!host_alive() || attach_is_leaving()) {
-			/* While threads leave nobody serves: the slot can be used again. */
+			/*
+			 * While threads leave the engine, no host serves requests: the slot becomes
+			 * free again.
+			 */
 			__atomic_compare_exchange_n(&slot->state, &asked, ENGINE_SLOT_FREE, false,
 						    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 			return -1;
@@ -177,7 +183,7 @@ static long file_receive(int socket)
 	return control.file;
 }
 
-/* Around what is public. False: the kernel does not do it. */
+/* Maps the file around the public memory. False: the kernel refuses. */
 static bool memory_replace(long file)
 {
 	uint64_t at = stream_public_at(engine_boot.shared_size);
@@ -210,7 +216,7 @@ static bool memory_get(void)
 	return replaced;
 }
 
-/* Memory that nobody sees. What is public stays. */
+/* Replaces the shared memory, except for the public part, by private memory that no host reads. */
 static void memory_alone(void)
 {
 	uint64_t at = stream_public_at(engine_boot.shared_size);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The inline language: lists are made here, and done here where inserted code could not do it.
- * lower.c makes machine code of them.
+ * The inline language: makes lists of operations, and interprets them where inserted code could not
+ * execute them. lower.c turns lists into machine code.
  *
  * Invariants
- * 1. A unit has one effect, that of its last operation. What it does before can be done again.
- * 2. To take a unit back, it is computed again, and its effect is undone. Its conditions come out
- *    as they did the first time, since the instruction in front of which it stands has not been
- *    executed; only a gate may have been switched meanwhile.
+ * 1. A unit has one effect, that of its last operation. The operations before it have none and can
+ *    be repeated.
+ * 2. To undo a unit, its operations are computed again, and its effect is reversed. Its conditions
+ *    come out as they did the first time, since the instruction in front of which it stands has not
+ *    been executed; only a gate may have been switched meanwhile.
  */
 #include "engine/inline.h"
 
@@ -394,7 +395,7 @@ static void timer_undo(struct thread *thread, const struct inline_op *op)
 		memory->top -= MARK_TIMES_FRAME;
 }
 
-/* The rest of an end is done by called(), or has been. */
+/* The tool's called() does the whole end of a visit, that is, also the units that follow it. */
 static void timer_do(struct thread *thread, const struct inline_op *op)
 {
 	unsigned which = op->kind == INLINE_TIMER_BEGIN ? TIMER_BEGIN : TIMER_END;
@@ -413,7 +414,7 @@ static bool may_be_marked(struct thread *thread, uint64_t address)
 	return !memory[MARK_DATA_FILTER + (address >> 12) % MARK_DATA_PAGES];
 }
 
-/* An operand that is larger than others is always looked at. */
+/* Operands of an unusual size always go to the tool. */
 static void touch(struct thread *thread, const struct inline_op *op,
 		  const struct inline_values *values, bool undo)
 {

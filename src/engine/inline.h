@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * The operations of the inline language (tool.h) as the engine keeps them, and what is done with
- * them.
- */
+/* The operations of the inline language (tool.h) in the engine's representation. */
 #pragma once
 
 #include "engine/tool.h"
@@ -83,7 +80,7 @@ struct inserted {
 	struct inline_op ops[];
 };
 
-/* What operations find at a place, for those that the engine does itself. */
+/* The values that operations find at a place, for those that the engine interprets. */
 struct inline_values {
 	uint64_t target;
 	uint64_t addresses[2];
@@ -92,8 +89,8 @@ struct inline_values {
 bool inline_is_end(const struct inline_op *op);
 unsigned inline_units(const struct inline_op *ops, unsigned count);
 /*
- * Does units from that one on, or takes back as many from the first on. The program's registers are
- * in the thread.
+ * Executes the units from that one on, or undoes as many from the first on. The program's registers
+ * are in the thread.
  */
 void inline_do(struct thread *thread, const struct inline_op *ops, unsigned count, unsigned from,
 	       const struct inline_values *values);

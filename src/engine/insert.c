@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What tools insert at instructions: asks them, keeps what they said, and settles it when a thread
- * is interrupted.
+ * Operations that tools insert at instructions: collects them from the tools, keeps them with the
+ * fragment, and completes or undoes them when a thread is interrupted.
  *
  *	in	an instruction and the points it has; the tools in use
  *	out	lists of operations at these points, lowered to machine code
@@ -9,9 +9,9 @@
  *
  * When a fragment is made, every tool that has a function for a point adds its operations to the
  * list of that point. An instruction has up to three lists: in front of it, in front of a transfer
- * when its target is known, and behind it. The lists of a fragment are kept, in order, with what
- * was dead at each: translating back puts them again without asking the tools, who may have changed
- * their minds.
+ * when its target is known, and behind it. The lists of a fragment are kept, in order, with the
+ * registers and flags that were dead at each. Translating back puts them again from there, because
+ * a tool may answer differently the second time.
  *
  * Invariants
  * 1. Lists are taken in the order in which they were kept. Each says to which instruction and point

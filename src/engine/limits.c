@@ -5,8 +5,8 @@
  * program has set one, or the engine has met it, the kernel has a higher one, by what the engine
  * has mapped; the program sees its own.
  *
- * A process that may not raise its hard limit has put away what it can: so the kernel's is higher
- * from the beginning, by as much as the engine may ever need (RESERVE).
+ * A process that lowers its hard limit may not be able to raise it again. So the kernel's hard
+ * limit stays higher from the beginning, by as much as the engine may ever need (RESERVE).
  */
 #include <asm/errno.h>
 #include <asm/resource.h>
@@ -106,7 +106,7 @@ void limits_exec(bool failed)
 	}
 }
 
-/* More than it has had before is for the kernel to allow. */
+/* The kernel decides whether the hard limit may be raised. */
 static long limit_change(struct bound *bound, struct limit wanted, const struct limit *before)
 {
 	struct limit kernel,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Which of the program's flags and registers matter at a place. What is written before it is read
- * can be used by code that is put in front.
+ * Liveness of the program's flags and registers at a place. Those that are dead, that is, written
+ * before they are read, can be used by code that is inserted in front.
  *
- * That is a promise about code which is not part of the fragment at hand and could change without
- * it. So it is given only for memory that is mapped from a file and cannot be written.
+ * This looks at code that is not part of the fragment and could change without it. So it is given
+ * only for memory that is mapped from a file and cannot be written.
  *
- * A signal that comes in between shows such a register with a value that is not the program's. A
- * fault must not, since its handler may go on elsewhere: a register counts as written only if no
- * memory was touched before that might not be there. What is left is the one into which the
- * instruction that faults would have loaded.
+ * A signal that arrives in between shows such a register with a value that is not the program's. A
+ * fault must not do so, because its handler may go on elsewhere: a register counts as written only
+ * if no memory that might be unmapped was accessed before. The only exception is the register that
+ * the faulting instruction itself would have loaded.
  */
 #include "engine/build.h"
 #include "engine/gs.h"
@@ -17,7 +17,10 @@
 enum {
 	LOOK_AHEAD = 12,
 	INSTRUCTION_BYTES = 15,
-	/* Those that a function need not keep: nobody has them where an exception is caught. */
+	/*
+	 * Registers that the calling convention does not preserve, so that no landing pad of an
+	 * exception reads them.
+	 */
 	SCRATCH_REGISTERS = 1 << RAX | 1 << RCX | 1 << RDX | 1 << RSI | 1 << RDI | 1 << R8 |
 			    1 << R9 | 1 << R10 | 1 << R11,
 };
@@ -169,9 +172,9 @@ static bool is_memory(const ZydisDecodedOperand *operand)
 }
 
 /*
- * The number of operands, from the first on, that are a register of which nothing is left. Only for
- * instructions of which that is certain: cmov, bsf of 0 and whatever writes 8 or 16 bits may leave
- * something.
+ * The number of operands, from the first on, that are registers which the instruction overwrites
+ * completely. Only for instructions of which that is certain: cmov, bsf of 0 and writes of 8 or 16
+ * bits may keep a part of the old value.
  */
 static unsigned operands_lost(const struct decoded *decoded)
 {
@@ -223,7 +226,7 @@ static void registers_follow(const struct decoded *decoded, struct registers *re
 
 /* --- Both -------------------------------------------------------------------------------- */
 
-/* all: goes on when it is known what flags are and that there is a register. */
+/* all: does not stop when flags and one dead register are known. */
 static void look(uint64_t pc, bool all, struct dead *ret)
 {
 	struct registers registers = { .live = ~(unsigned)SCRATCH_REGISTERS,

@@ -19,8 +19,9 @@
  * short as they can be.
  *
  * Invariants
- * 1. put_state() follows each instruction that changes where the program's state is. In between
- *    everything the program could read is in its register or in its slot, or in both.
+ * 1. put_state() follows each instruction after which a part of the program's state lies elsewhere.
+ *    In between, everything that the program could read is in its register, in its slot in the
+ *    thread, or in both.
  * 2. The effect of a unit is one instruction, and from its end on the unit has happened.
  */
 #include "engine/lower.h"

@@ -2,8 +2,8 @@
 /*
  * Machine code for the operations of trees of calls (tool.h): time stamps, entries and exits.
  *
- * Each has a fast way, which is what happened at this place the last time, and a slow one, which
- * calls the tool. The slow way lies behind the fast one, which jumps over it.
+ * Each has a fast path, which handles what happened at this place the last time, and a slow path,
+ * which calls the tool. The slow way lies behind the fast one, which jumps over it.
  *
  *	enter	the frame behind the innermost one still names the node of the call that was there
  *		last: if that has the same routine and parent, it is the node. If it has not, the

@@ -71,7 +71,7 @@ static int slot_write(struct block_table *table, const struct run_block *block)
 	return 0;
 }
 
-/* The block from its micro-operation number next on, which begins an instruction. */
+/* Puts the block's tail that begins at micro-operation `next`, the first one of an instruction. */
 static int suffix_put(struct block_table *table, const struct block_key *key,
 		      const struct uop_block *block, uint32_t serial, unsigned next)
 {

@@ -34,5 +34,5 @@ int block_table_put(struct block_table *table, const struct block_key *key,
 		    const struct uop_block *block, uint32_t serial, bool all);
 /* The serial of the newest translation that the kernel finds by the key; 0: none. */
 uint32_t block_table_find(const struct block_table *table, const struct block_key *key);
-/* Runs that are under way may go on with the old translations for an instant. */
+/* Removes all translations; runs that have already begun may use the old ones until they end. */
 void block_table_clear(struct block_table *table);

@@ -6,11 +6,11 @@
  */
 #pragma once
 
-/* From now on, and from the beginning. */
+/* Begins to collect libbpf's messages, with none so far. */
 void hearing_begin(void);
 /* Forgets what was said up to now: another attempt begins. */
 void hearing_again(void);
-/* What was said; valid until libbpf says more. */
+/* The messages so far; valid until libbpf prints the next one. */
 const char *hearing_text(void);
-/* libbpf speaks to whom it spoke before. */
+/* Restores libbpf's former printer. */
 void hearing_end(void);

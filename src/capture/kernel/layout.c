@@ -21,7 +21,10 @@ void kernel_layout_symbols(FILE *file, struct kernel_layout *ret)
 			continue;
 		if (!strcmp(name, "_text"))
 			ret->image.start = ret->image.end = address;
-		/* Where the memory map hides addresses: without the kernel's data. */
+		/*
+		 * Used where /proc/iomem hides addresses: the image then ends with the code and
+		 * excludes the kernel's data.
+		 */
 		else if (!strcmp(name, "_etext") && ret->image.start && address > ret->image.start)
 			ret->image.end = address;
 		else if (!strcmp(name, "page_offset_base"))

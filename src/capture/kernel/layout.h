@@ -14,7 +14,7 @@ struct kernel_range {
 	uint64_t start, end; /* empty: not known */
 };
 
-/* 0 where something is not known: it is then not read. */
+/* Fields are 0 where something is not known; then that memory is not read. */
 struct kernel_layout {
 	int64_t percpu_base; /* the variable this_cpu_off, counted from the CPU's run queue */
 	int64_t preempt_count; /* likewise */

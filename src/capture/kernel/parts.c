@@ -88,7 +88,7 @@ void refusal_read(const char *said, struct sampler_refusal *ret)
 
 /* --- What is left out ------------------------------------------------------------------------- */
 
-/* The part to do without after a refusal; USER: there is nothing left to leave out. */
+/* The part to leave out after a refusal; USER: no other part is left. */
 static enum sampler_part part_blamed(unsigned parts, const struct sampler_refusal *refusal)
 {
 	if (parts & PART_BIT(KERNEL_TEXT) && !strcmp(refusal->program, "text_read"))

@@ -3,9 +3,9 @@
  * The parts of the sampler, which a kernel may refuse one by one, and what it said when it refused
  * one.
  *
- * A part is left out when the kernel refuses a program because of it: first what reads the kernel's
- * own code, if it is that program; then the values; then the kernel's samples. The part USER cannot
- * be left out: without it there is no sampler.
+ * Parts are left out in this order when the kernel refuses a program: first the program that reads
+ * the kernel's own code, if it is the one that was refused; then values; then samples of the
+ * kernel. The part USER cannot be left out: without it there is no sampler.
  */
 #pragma once
 

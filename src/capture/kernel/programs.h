@@ -9,7 +9,7 @@
 
 struct sampler_bpf;
 
-/* What became of it. */
+/* Which parts were loaded, and which were refused. */
 struct programs {
 	struct sampler_bpf *skeleton;
 	unsigned parts; /* mask of those that are loaded */

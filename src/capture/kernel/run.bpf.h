@@ -103,7 +103,10 @@ static __always_inline long code_read(const struct run *run, __u64 pc, void *ret
 			      : bpf_probe_read_user(ret, size, (void *)pc);
 }
 
-/* New code is wanted soon, but the recorder is not woken for each piece. */
+/*
+ * The flag for the ring buffer: the recorder is woken once for several requests, and not more often
+ * than every WAKE_AGAIN_NS.
+ */
 static __always_inline __u64 want_wakeup(struct run *run, __u64 now)
 {
 	if (++run->waiting < WAKE_REQUESTS || now - run->woken < WAKE_AGAIN_NS)
@@ -291,7 +294,10 @@ static __always_inline long percpu_read(struct task_struct *task, __s64 place, v
 	return address ? bpf_probe_read_kernel(ret, size, (void *)address) : -1;
 }
 
-/* User code runs with a count of 0: what is there when it was interrupted is our own. */
+/*
+ * User code runs with a preemption count of 0, so the count that a handler sees there is what our
+ * own interrupt has added.
+ */
 static __always_inline void preempt_learn(struct task_struct *task)
 {
 	__u32 count = 0;
@@ -348,8 +354,8 @@ static __always_inline void state_begin(struct run *run, __u64 pc)
 }
 
 /*
- * 1 in a soft interrupt, 2 in a hard one; our own does not count. Only interrupts that cannot be
- * masked come in a hard one.
+ * Logs 1 in a soft interrupt and 2 in a hard one, our own not counted. Only a non-maskable
+ * interrupt can arrive within a hard one.
  */
 static __always_inline void interrupt_log(struct run *run, struct task_struct *task)
 {
@@ -365,7 +371,10 @@ static __always_inline void interrupt_log(struct run *run, struct task_struct *t
 		 missing && run->in_kernel);
 }
 
-/* 0 where there is none; missing where what knows it is gone, as of a task that ends. */
+/*
+ * Logs 0 if the process has no terminal, and "missing" if its signal structure is gone because the
+ * task is ending.
+ */
 static __always_inline void terminal_log(struct run *run, struct signal_struct *signal)
 {
 	struct tty_struct *tty = signal ? signal->tty : 0;
@@ -390,7 +399,7 @@ static __always_inline void pending_log(struct run *run, struct task_struct *tas
 	log_word(run, signal ? task->pending.signal.sig[0] | shared : 0, !signal);
 }
 
-/* The call under way and who made it; both are missing where none is. */
+/* Logs the system call in progress and its call site; both are missing outside of system calls. */
 static __always_inline void system_call_log(struct run *run, struct task_struct *task,
 					    __u64 usersite)
 {
@@ -432,7 +441,10 @@ static __always_inline void system_log(struct run *run, struct task_struct *task
 	system_call_log(run, task, usersite);
 }
 
-/* A run that ends early passes over less, in proportion: what it met is not lost with it. */
+/*
+ * A run that ends early skips a proportional part of what it executed, so that it still yields
+ * values.
+ */
 static __always_inline __u32 skip_kept(const struct run *run, __u32 skip)
 {
 	return run->limit ? skip * run->begun / run->limit : 0;
@@ -466,8 +478,8 @@ struct {
 } texts SEC(".maps");
 
 /*
- * The kernel's own code, which no file has as it runs: alternatives and static keys are patched.
- * The host asks for nothing but code.
+ * Reads the kernel's own code for the host. No file has it as it runs, because alternatives and
+ * static keys are patched. The host asks for code only.
  */
 SEC("syscall")
 int text_read(void *ctx)

@@ -82,8 +82,8 @@ void run_bench_kernel(struct run_bench *bench);
 /* Where the kernel's run stands: the instruction that would be next, or that it could not do. */
 uint64_t run_bench_pc(const struct run_bench *bench);
 /*
- * Whether both came to the same: registers, flags, memory, place and end. If not, text says in what
- * not.
+ * Whether both executions have the same registers, flags, memory, place and end; otherwise text
+ * says what differs.
  */
 bool run_bench_compare(struct run_bench *bench, char text[BENCH_TEXT_MAX]);
 /* The same of the logs; the bench was created without RUN_OVERWRITTEN. */

@@ -21,8 +21,8 @@ static __always_inline int is_ram(__u64 address)
 }
 
 /*
- * A symbol table may lack the variables although the places are randomised: a task does not lie in
- * RAM then.
+ * If the symbol table lacks the variables although the direct map is randomised, the fixed address
+ * is wrong. That shows because a task, which is in RAM, does not lie there.
  */
 static __always_inline void memory_find(void)
 {
@@ -216,7 +216,10 @@ static __always_inline int run_load(struct run *run, __u64 address, __u32 size, 
 	missing = run_peek(run, address, &value, size);
 	if (missing)
 		value = 0;
-	/* The interrupted code does not see our interrupt; it may look at single bytes. */
+	/*
+	 * The interrupted code must not see what our interrupt has added to the preemption count.
+	 * It may read single bytes of the word.
+	 */
 	if (run->in_kernel && address - run->preempt_count < sizeof(__u32) && !missing)
 		value = (value - (preempt_ours >> (address - run->preempt_count) * 8)) &
 			~0ull >> (64 - size * 8);

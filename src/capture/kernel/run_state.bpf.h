@@ -14,12 +14,14 @@ const volatile __u32 blocks_mask =
 	0; /* slots of the table of translations, a power of two, less 1 */
 const volatile __u16 run_flags = 0; /* RUN_SYSTEM, RUN_OVERWRITTEN */
 const volatile __s64 percpu_base_place =
-	0; /* of the per-CPU base, counted from the run queue; 0: not known */
-const volatile __s64 preempt_count_place = 0; /* of the preemption count, likewise */
+	0; /* offset of the per-CPU base from the run queue; 0: not known */
+/* offset of the preemption count from the run queue; 0: not known */
+const volatile __s64 preempt_count_place = 0;
 const volatile __u64 direct_map_variable =
-	0; /* address of what holds the direct map's; 0: it is DIRECT_MAP_FIXED */
+	/* address of the variable that holds the direct map's address; 0: it is DIRECT_MAP_FIXED */
+	0;
 const volatile __u64 page_map_variable =
-	0; /* address of what holds that of the table of pages, likewise */
+	0; /* the same for the table of pages; 0: it is PAGE_MAP_FIXED */
 const volatile __u64 image_start = 0, image_end = 0; /* of the kernel */
 const volatile __u64 modules_start = 0, modules_end = 0; /* of its modules' memory */
 /* Physical memory that is plain RAM. */
@@ -40,7 +42,7 @@ volatile __u32 run_skip = 0; /* most instructions skipped before */
 
 /* Once known. */
 volatile __u32 preempt_ours = HARDIRQ_ONE; /* what our own interrupt adds to the preemption count */
-volatile __u32 preempt_known = 0; /* it was seen, where user code was interrupted */
+volatile __u32 preempt_known = 0; /* preempt_ours was read where user code was interrupted */
 volatile __u64 direct_map = 0;
 volatile __u64 page_map = 0; /* a struct page for each page of RAM */
 
@@ -87,7 +89,7 @@ enum {
 	WAKE_AGAIN_NS = 5000000,
 	WAKE_REQUESTS = 4, /* fewer wait for the recorder's next round */
 	WANT_AGAIN_NS = 100000000, /* a request that was not answered is repeated */
-	FIRST_MEGABYTE = 1 << 20, /* not RAM in the middle, whatever is mapped */
+	FIRST_MEGABYTE = 1 << 20, /* has holes for devices, so it does not count as RAM */
 };
 
 /*
@@ -129,7 +131,7 @@ struct run {
 	__u64 stack_start; /* of the kernel stack in use, for runs in the kernel */
 	__u64 rsp_page;
 	__u64 preempt_count; /* its address, in runs of the kernel; 0: not known */
-	__u64 woken; /* when the recorder was, for the sake of translations */
+	__u64 woken; /* when the recorder was last woken for a translation */
 	__u32 waiting; /* requests since then */
 	__u32 reserved;
 	struct sampler_process process;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What run_test.bpf.c and the bench around it tell each other. */
+/* The memory that run_test.bpf.c and the bench around it share. */
 #pragma once
 
 #include "wire/run.h"

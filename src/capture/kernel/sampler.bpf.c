@@ -80,7 +80,8 @@ static __always_inline int count_new(void *map, const struct sample_key *key,
 
 	if (!bpf_map_update_elem(map, key, &fresh, BPF_NOEXIST))
 		return 0;
-	count = bpf_map_lookup_elem(map, key); /* another CPU was first, or the map is full */
+	/* another CPU has just added it, or the map is full */
+	count = bpf_map_lookup_elem(map, key);
 	if (!count)
 		return -1;
 	count_grow(count, subject);
@@ -160,7 +161,7 @@ static __always_inline __u32 kernel_stack(void *ctx, struct subject *subject, st
 		walk->frames[0] = subject->ip;
 		return subject->ip != 0;
 	}
-	if (!subject->ip) /* a tracepoint does not say where it lies */
+	if (!subject->ip) /* the context of a tracepoint has no instruction pointer */
 		subject->ip = walk->frames[0];
 	return (__u32)size / 8;
 }
@@ -215,8 +216,8 @@ static __always_inline __u64 user_site(const struct walk *walk)
 }
 
 /*
- * The run begins where run->in_kernel, run->record's pc, registers and flags say. One that cannot
- * begin there is counted and goes no further.
+ * Whether a run can begin with run->in_kernel and the pc, registers and flags of run->record; if
+ * not, the reason is counted.
  */
 static __always_inline int run_possible(struct run_tally *tally, const struct run *run,
 					const struct walk *walk)
@@ -241,7 +242,7 @@ static __always_inline void run_ahead(struct run_tally *tally, const struct subj
 
 	if (!run_possible(tally, run, walk))
 		return;
-	/* The kernel's own values are there all the same. */
+	/* System values can be captured nevertheless. */
 	run->user_hidden = !walk->mapped || walk->process.device;
 	run->limit = skip + run_length;
 	run->process = walk->process;
@@ -291,7 +292,7 @@ static __always_inline int run_resumes(struct run_tally *tally, const struct wal
 	return 1;
 }
 
-/* From the registers that were interrupted; ctx is NULL if nothing was. */
+/* Begins a run from the interrupted registers; ctx is NULL for an event of the kernel itself. */
 static __always_inline void run_begin(struct bpf_perf_event_data *ctx,
 				      const struct subject *subject, struct walk *walk)
 {

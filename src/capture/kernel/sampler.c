@@ -85,9 +85,9 @@ static int perf_open(struct perf_event_attr *attr, pid_t pid, int cpu)
 }
 
 /*
- * A counter of the CPU is scarce: two of them tick, for a random distance all the same. The kernel
- * counts to a whole number of events, which small random periods do not allow: then it calls at
- * each event, and the program counts.
+ * A CPU has few hardware counters, so only two of them are used; two already make the distance
+ * random. The kernel counts to a whole number of events. Where the mean period is too small for
+ * random whole numbers, it calls the program at each event, and the program counts.
  */
 static void periods_choose(struct sampler *sampler)
 {
@@ -99,7 +99,7 @@ static void periods_choose(struct sampler *sampler)
 	sampler->every = 1;
 	sampler->period_count = options->event.kind == SAMPLER_HARDWARE ? HARDWARE_CLOCKS : CLOCKS;
 	if (!clock && options->frequency) {
-		sampler->periods[0] = options->frequency; /* the kernel adapts it all the time */
+		sampler->periods[0] = options->frequency; /* the kernel adapts the period itself */
 		sampler->period_count = 1;
 	} else if (!clock &&
 		   (options->event.kind == SAMPLER_TRACEPOINT || mean < CLOCKS_MEAN_MIN)) {

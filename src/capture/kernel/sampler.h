@@ -71,8 +71,8 @@ int sampler_attach(struct sampler *sampler, const int *cpus, size_t cpu_count,
 int sampler_open(const struct sampler_options *options, const struct sampler_handlers *handlers,
 		 struct sampler **ret);
 /*
- * Whether the running kernel takes the part, with the parts it needs: loads it and lets it go. 0 or
- * ret->err.
+ * Loads the part, with the parts that it needs, and unloads it again: 0 if the running kernel takes
+ * it, otherwise ret->err.
  */
 int sampler_part_try(enum sampler_part part, struct sampler_refusal *ret);
 void sampler_destroy(struct sampler *sampler);
@@ -87,18 +87,20 @@ int sampler_disable(struct sampler *sampler);
 /* Samples a thread group and what it creates; from_exec: only from its next exec on. */
 int sampler_add_process(struct sampler *sampler, uint32_t tgid, bool from_exec);
 
-/* Records that are in the ring now. */
+/* Hands out the records that are in the ring now. */
 int sampler_drain_ring(struct sampler *sampler);
 /*
- * Counts of the interval before the last: the handler fills one map while the host empties the
- * other. Two calls in a row, with the events disabled, empty both.
+ * Hands out the counts of the interval before the last: the BPF program fills one map while the
+ * host empties the other. Two calls in a row, with the events disabled, empty both.
  */
 int sampler_drain_counts(struct sampler *sampler);
 /* Summed over CPUs. BAD_RECORD is the host's own count. */
 void sampler_tally(const struct sampler *sampler, struct sample_tally *ret);
-/* Of one of its maps, for programs that share it; a negative errno: there is none. */
+/*
+ * The descriptor of one of its maps, for programs that share it; a negative errno: there is none.
+ */
 int sampler_map_fd(const struct sampler *sampler, const char *name);
-/* What each CPU has seen so far, by number; the caller frees *ret. */
+/* How many samples each CPU has seen so far, by CPU number; the caller frees *ret. */
 void sampler_cpus_seen(const struct sampler *sampler, uint64_t **ret, size_t *ret_count);
 /* Readable when the ring is half full. */
 int sampler_fd(const struct sampler *sampler);
@@ -131,7 +133,10 @@ int sampler_publish_block(struct sampler *sampler, const struct block_key *key,
 			  const struct uop_block *block, uint32_t serial);
 /* The serial of the newest translation that has an instruction at key; 0: none. */
 uint32_t sampler_find_block(const struct sampler *sampler, const struct block_key *key);
-/* Copies the running kernel's code, at most RUN_TEXT_BYTES; how many bytes, 0 if it is not code. */
+/*
+ * Copies the running kernel's code, at most RUN_TEXT_BYTES; returns the number of bytes, 0 if there
+ * is no code.
+ */
 size_t sampler_kernel_text(struct sampler *sampler, uint64_t address, void *ret, size_t size);
 /*
  * Runs that are under way may go on with the old translations for an instant; their records come

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What all BPF programs here share: the ring to the recorder, and the mappings of processes. */
+/* Shared by all BPF programs here: the ring to the recorder, and the mappings of processes. */
 #pragma once
 
 #include "capture/kernel/kernel_types.h"

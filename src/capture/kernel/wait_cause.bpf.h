@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a thread waits for: from its state, from the kernel's mark for a disk, and from the system
- * call that it is in; of calls that read and write, from the kind of file.
+ * Finds out what a thread waits for: from its state, from the kernel's flag for waits for a disk
+ * (in_iowait), and from its system call; for calls that read and write, from the kind of file.
  */
 #pragma once
 
@@ -175,8 +175,9 @@ static __always_inline int call_is_futex(__u64 number)
 }
 
 /*
- * What a thread waits for that is off, or goes. Its registers lie at the end of its kernel stack:
- * a number of a system call, or -1 after an exception. *ret_object: the address of a futex.
+ * The cause of the wait of a thread that is off its processor, or about to leave it. The registers
+ * at the end of its kernel stack tell the number of its system call, or -1 after an exception.
+ * *ret_object: the address of a futex.
  */
 static __noinline __u32 wait_cause_of(struct task_struct *task, __u32 state, __u64 *ret_object)
 {

@@ -28,7 +28,7 @@ struct waits {
 	struct ring_buffer *ring;
 	ARRAY(struct bpf_link *) sites; /* of tasks */
 	uint32_t cpus;
-	struct bpf_link *changes; /* what hands out threads that have changed */
+	struct bpf_link *changes; /* the iterator that hands out threads that have changed */
 	uint64_t readings;
 	uint64_t ended; /* CLOCK_MONOTONIC; 0: not yet */
 	uint64_t bad_records;
@@ -220,7 +220,10 @@ static bool dump_valid(const struct sample_dump *dump, size_t size)
 	       dump->stack_size <= size - sizeof(*dump);
 }
 
-/* A slot has a number before its record. */
+/*
+ * A thread's slot has fields in front of its record, so its kind lies elsewhere than in other
+ * records.
+ */
 static bool is_thread(const void *data, size_t size)
 {
 	const struct thread_slot *slot = data;

@@ -41,7 +41,10 @@ struct waits;
 /* Nothing is recorded yet. An error: this kernel does not take the programs. */
 int waits_load(const struct waits_options *options, const struct sampler *sampler,
 	       struct waits **ret);
-/* Whether the running kernel takes the programs: loads them and lets them go. 0 or ret->err. */
+/*
+ * Loads the programs and unloads them again: 0 if the running kernel takes them, otherwise
+ * ret->err.
+ */
 int waits_try(struct sampler_refusal *ret);
 void waits_destroy(struct waits *waits);
 DEFINE_AUTO(struct waits, waits_destroy)
@@ -50,25 +53,25 @@ int waits_attach(struct waits *waits, const struct waits_handlers *handlers);
 /* Counts the threads of the sampler's processes from now on. */
 int waits_begin(struct waits *waits);
 /*
- * Has threads tell when they begin (otherwise: end) a task, at the instruction of assay/client.h
- * that lies at this place of the file.
+ * Attaches a program to the instruction of assay/client.h at this offset of the file, by which
+ * threads tell that they begin (otherwise: end) a task.
  */
 int waits_task_site(struct waits *waits, int file, uint64_t offset, bool begins);
-/* Nothing is counted any more; what was is read afterwards. */
+/* Stops counting; the sums can still be read. */
 int waits_end(struct waits *waits);
 /* CLOCK_MONOTONIC: of waits_end(); 0 before. */
 uint64_t waits_ended(const struct waits *waits);
 
-/* As those of the sampler. */
+/* Hands out the records in the ring. */
 int waits_drain_ring(struct waits *waits);
 int waits_drain_counts(struct waits *waits);
 int waits_fd(const struct waits *waits);
 /*
- * Tells handlers.thread() of each thread that has changed since the last reading, as it is at the
- * moment; when recording has ended, of each that is there.
+ * Calls handlers.thread() for each thread that has changed since the last reading; after the end of
+ * the recording, for each thread that there is.
  */
 int waits_read_threads(struct waits *waits);
-/* How many threads were told of, in all readings. */
+/* How often handlers.thread() was called by readings. */
 uint64_t waits_readings(const struct waits *waits);
 
 /* Summed over CPUs. */

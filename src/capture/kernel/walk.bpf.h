@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Dual BSD/GPL */
 /*
  * The walk of a user stack in the kernel, with the tables that the host published (wire/unwind.h),
- * and the records that tell of it: what the BPF programs share that take stacks.
+ * and the records that hold the result. The BPF programs that take stacks share it.
  *
  * Looking up unwind rows is a binary search over cold memory. Return addresses repeat, so a small
  * direct-mapped cache per CPU, keyed by address, process and generation of its mappings, answers
@@ -85,7 +85,7 @@ enum { WINDOW_BYTES = 2048 };
 
 #define WINDOW_EMPTY (1ull << 63)
 
-/* Whom and what a record is about. */
+/* The task that a record is about, and where it was interrupted. */
 struct subject {
 	struct sample_image image;
 	__u64 time;
@@ -119,7 +119,7 @@ struct walk {
 	__u8 leaf; /* still in the interrupted function: every register is known */
 	__u8 caller; /* in its caller, by rows */
 	__u8 unpublished; /* the host has not published what is needed */
-	__u8 mapped; /* but it has published the mappings */
+	__u8 mapped; /* the host has published the mappings, at least */
 	__u64 countdown; /* events of this CPU until the next sample; 0: yet to be drawn */
 	__u64 window_start; /* address of what is in window; WINDOW_EMPTY */
 	__u8 window[WINDOW_BYTES]; /* a part of the user stack */
@@ -156,7 +156,7 @@ static __always_inline __u64 mix(__u64 hash, __u64 value)
 
 enum row_answer {
 	ROW_FOUND,
-	ROW_UNPUBLISHED, /* the host may know; the kernel does not */
+	ROW_UNPUBLISHED, /* the host has not published the tables for this code */
 };
 
 /* Finds the last row with pc <= wanted: rows below low are, rows from high on are not. */
@@ -464,7 +464,7 @@ static __always_inline void record_fill(struct sample_record *record, __u32 kind
 	record->image = subject->image;
 }
 
-/* Not 0: there was no room. */
+/* Sends the process's identity; not 0: there was no room. */
 static __always_inline long identity_send(struct task_struct *task, const struct subject *subject)
 {
 	struct sample_identity identity = {};
@@ -480,7 +480,7 @@ static __always_inline long identity_send(struct task_struct *task, const struct
 	return ring_put(&identity, sizeof(identity));
 }
 
-/* Of the task that is interrupted. */
+/* Sends the identity of the interrupted task's process, unless that was done. */
 static __always_inline long identity_send_once(const struct subject *subject)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -494,7 +494,8 @@ static __always_inline long identity_send_once(const struct subject *subject)
 		return 0;
 	if (identity_send(task, subject))
 		return -1; /* the next sample tries again */
-	bpf_map_update_elem(&identities_sent, &key, &one, BPF_ANY); /* else it is sent again */
+	/* if this fails, it is only sent again */
+	bpf_map_update_elem(&identities_sent, &key, &one, BPF_ANY);
 	return 0;
 }
 
