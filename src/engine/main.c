@@ -199,7 +199,7 @@ static void middle_leave(struct thread *thread)
 	go_on(thread);
 }
 
-/* A chunk of the ring is full. What it holds shows where superblocks pay. */
+/* Called when a chunk of the ring is full. The segments in it show where superblocks would pay. */
 void engine_on_call(struct thread *thread)
 {
 	uint32_t count;
@@ -225,7 +225,7 @@ void gs_set(struct thread *thread)
 	__asm__ volatile("wrgsbase %0" : : "r"(thread) : "memory");
 }
 
-/* The program has its signals from here on. */
+/* From here on the program receives signals. */
 static void thread_open(struct thread *thread)
 {
 	attach_gate();
@@ -243,8 +243,8 @@ _Noreturn void thread_leave(struct thread *thread)
 }
 
 /*
- * It may leave again at once, but with a mask of its own, and not while others wait for it at the
- * gate.
+ * The thread may have to leave the engine again at once, but only after it has its own signal mask
+ * and has passed the gate.
  */
 _Noreturn void thread_go(struct thread *thread)
 {
@@ -276,7 +276,7 @@ _Noreturn void thread_begin(struct thread *thread)
 	thread_go(thread);
 }
 
-/* There is not even memory for a thread: the program runs as if nobody had come. */
+/* There is no memory for a struct thread: the program runs natively from its beginning. */
 static _Noreturn void engine_stay_out(struct engine_boot *boot)
 {
 	host_left(ENGINE_LEAVE_FAULT, 1);
@@ -308,6 +308,7 @@ _Noreturn void engine_main(struct engine_boot *boot)
 	gs_set(thread);
 	thread->safe = SAFE_STATE;
 	thread->starting = 1;
-	signal_start(thread); /* it is alone, and from here on faults are seen */
+	/* the process has one thread; from here on the engine's faults are handled */
+	signal_start(thread);
 	thread_begin(thread);
 }

@@ -15,8 +15,8 @@
  *
  * Invariants
  * 1. While such a call is under way, the engine maps nothing in its range (thread->wants_start,
- *    memory_wanted): what it would destroy there nobody has looked at.
- * 2. What was translated in the range is not believed any more after the call.
+ *    memory_wanted), because the call would destroy it.
+ * 2. Fragments of code in the range are closed after the call.
  */
 #include <asm/errno.h>
 #include <linux/mman.h>
@@ -222,7 +222,7 @@ long mapping_brought(struct thread *thread)
 
 /* --- Calls that put something there ------------------------------------------------------ */
 
-/* A place that is only wished for is had if it can be. */
+/* An address without MAP_FIXED is a hint, which is honoured if the place is free. */
 static long map_pass(struct thread *thread)
 {
 	const uint64_t *regs = thread->regs;
@@ -260,7 +260,7 @@ long mapping_personality(struct thread *thread)
 	return program_syscall(thread);
 }
 
-/* Old programs have memory that is executable if it can be read. */
+/* With the personality READ_IMPLIES_EXEC, memory that can be read is executable. */
 static bool is_executable(uint64_t protection)
 {
 	enum { READ_IMPLIES_EXEC = 0x400000 };
@@ -296,7 +296,7 @@ long mapping_change(struct thread *thread)
 	range_done(thread);
 	if (result == PROGRAM_RESTART || (sys_failed(result) && number != __NR_mprotect &&
 					  number != __NR_pkey_mprotect && number != __NR_munmap))
-		return result; /* but one that has failed may have done a part */
+		return result; /* a call that has failed may have changed a part of the range */
 	range_changed(number == __NR_mmap ? (uint64_t)result : regs[RDI], regs[RSI], executable);
 	if (number == __NR_mmap || number == __NR_munmap || number == __NR_mremap)
 		range_gone(number == __NR_mmap ? (uint64_t)result : regs[RDI], regs[RSI]);
@@ -337,7 +337,7 @@ long mapping_shared(struct thread *thread)
 	return result;
 }
 
-/* The kernel wants a page between the heap and what lies above. */
+/* Serves brk(). The kernel keeps a page free between the heap and the mapping above it. */
 long mapping_heap(struct thread *thread)
 {
 	uint64_t wanted = thread->regs[RDI], end;

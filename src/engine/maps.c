@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * /proc/self/maps, smaps and status as the program would find them without the engine; and
- * /proc/self/mem, through which it may change its code.
+ * Shows the program /proc/self/maps, smaps and status as they would be without the engine, and
+ * watches /proc/self/mem, through which it may change its code.
  *
  * A program that opens its maps or smaps gets a file in memory with the same lines, less what is
  * the engine's. The kernel joins neighbouring mappings, so a line may be the program's in part:
  * that part is left. In status, handlers of faults and blocked signals are as the program believes
- * them to be. The file is what was true when it was opened, which is as much as a program can rely
- * on that reads it in pieces.
+ * them to be. The file holds what was true when it was opened; a program that reads the real file
+ * in pieces cannot rely on more.
  *
  * Invariants
- * 1. What cannot be filtered is handed through as it is: an open that works without the engine
- *    works here.
+ * 1. A file that cannot be filtered is passed to the program unchanged: an open() that works
+ *    without the engine works in it.
  * 2. The descriptor has the number and the flags that the program would have got.
  */
 #include <linux/fcntl.h>
@@ -104,7 +104,7 @@ static enum kind kind_of(const char *name)
 	return text_ends(name, "status") ? KIND_STATUS : KIND_OTHER;
 }
 
-/* What was opened, whatever it was called. */
+/* The kind of file that was opened, by the name that the kernel gives for the descriptor. */
 static enum kind own_kind(long fd)
 {
 	char name[NAME_MAX], path[NAME_MAX];
@@ -326,8 +326,9 @@ void maps_opened(const struct thread *thread, long fd, uint64_t path, uint64_t f
 }
 
 /*
- * The protection of pages does not hold there, so code can change that nobody would look at again;
- * and what was found out about code behind a branch is known to no list.
+ * Page protection does not apply to writes through /proc/self/mem. They can change code that the
+ * engine does not check, and code whose liveness was used by fragments elsewhere, of which there is
+ * no list.
  */
 void maps_written(long fd)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * The engine's own memory: pieces of large mappings, never given back. The caller holds the
- * engine's lock. What grows with what the program does takes its memory from an arena's notes
- * instead (cache.c), or from a list of its own.
+ * engine's lock. Structures whose number depends on the program's behaviour take their memory from
+ * an arena's notes instead (cache.c), or from free lists of their own.
  */
 #include <asm/errno.h>
 #include <linux/mman.h>
@@ -24,8 +24,8 @@ void memory_hide(uint64_t start, uint64_t size)
 }
 
 /*
- * Where one ends the next often begins. When there are too many, the rest is not known and stays
- * after a detach.
+ * Adjacent mappings are joined. If there are too many, the rest is not noted, and stays mapped
+ * after the engine has left the process.
  */
 static void mapping_add(uint64_t start, uint64_t size)
 {
@@ -143,7 +143,10 @@ static long map_hint(uint64_t hint, size_t size)
 	return memory_map_raw(hint, size, PROT_READ | PROT_WRITE, 0);
 }
 
-/* Where a call of the program is under way is no place for it: one below that is asked for. */
+/*
+ * Memory must not lie in a range that a system call of another thread is about to change; then a
+ * place below that is requested.
+ */
 void *memory_map(size_t size)
 {
 	long result = map_hint(0, size);

@@ -2,8 +2,8 @@
 /*
  * The way out: a thread goes on in the program's own code, as if the engine had never been there.
  * Nothing in the program's memory has to be undone, because everything there is the program's own.
- * This is what happens to whatever cannot be translated: never a wrong result, at worst a native
- * one.
+ * Code that cannot be translated runs natively in this way: it is not recorded, but its results are
+ * right.
  *
  * The instruction at which a thread leaves may be one that faults: a jump to where no code is, ud2,
  * hlt. Then the signal handler finds the thread still there, and takes it back into the engine

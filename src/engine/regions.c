@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What lies where in the program's address space, as far as code is concerned. The answer comes
- * from /proc/self/maps and is kept until a system call changes the mappings.
+ * The executable mappings of the program's address space. The answer comes from /proc/self/maps and
+ * is kept until a system call changes the mappings.
  *
  * The caller holds the engine's lock.
  */
@@ -53,7 +53,7 @@ static uint64_t decimal(const char **at)
 	return value;
 }
 
-/* Whether the tool has seen the same thing in the same place when the file was last read. */
+/* Whether the same mapping was there when the file was last read; tools know of it then. */
 static bool is_known(const struct region *region)
 {
 	size_t low = 0, high = before_count;
@@ -209,9 +209,8 @@ static const struct region *last_set(const struct region *region)
 }
 
 /*
- * What the engine has mapped is not there for the program. Bytes behind a branch that is never
- * taken may well look like a jump into the code cache, which must be neither translated nor
- * guarded.
+ * The engine's own mappings do not count. Bytes behind a branch that is never taken may decode as a
+ * jump into the code cache, which must be neither translated nor guarded.
  */
 const struct region *region_of(uint64_t pc)
 {

@@ -46,7 +46,7 @@ size_t strlen(const char *text)
 	return length;
 }
 
-/* Zydis has found a mistake of its own, or of ours. */
+/* Called by Zydis when an assertion fails. */
 void __assert_fail(const char *what, const char *file, unsigned line, const char *function)
 {
 	__builtin_trap();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Signals of the program: how they are delivered. signal_actions.c has what the program has asked
- * for.
+ * Delivers signals to the program. signal_actions.c keeps the handlers and masks that the program
+ * has set.
  *
  * The kernel calls one handler of ours for every signal that the program handles, on a stack of
- * ours, with everything blocked. It finds out what the program's registers are at that moment and
- * makes the frame that the kernel would have made, where it would have made it; then it returns
- * into the engine, which goes on with the program's handler. The masks that the kernel holds are
- * always the program's own, so that sigwait, signalfd and the rest stay true.
+ * ours, with everything blocked. That handler finds the program's registers at that moment and
+ * builds the signal frame that the kernel would have built, in the same place; then it returns into
+ * the engine, which goes on with the program's handler. The signal masks in the kernel are always
+ * the program's own, so that sigwait, signalfd and other calls behave as usual.
  *
  *	in the cache			the fragment is translated back to the program's
  *					state (translate_back)
@@ -111,7 +111,7 @@ static uint64_t frame_place(const struct thread *thread, const struct handler *h
 	return thread->regs[RSP] - RED_ZONE;
 }
 
-/* The last x87 instruction is the program's. */
+/* Replaces the address of the last x87 instruction, which lies in the cache, by the program's. */
 static void vectors_correct(struct thread *thread, struct _fpstate *vectors)
 {
 	if (thread_is_native(thread) || !vectors->rip)
@@ -121,7 +121,7 @@ static void vectors_correct(struct thread *thread, struct _fpstate *vectors)
 	engine_unlock();
 }
 
-/* NULL: there is no room for it. */
+/* Builds the frame; NULL: there is no room for it on the stack. */
 static struct frame *frame_make(struct thread *thread, const struct handler *handler,
 				const siginfo_t *info, const struct ucontext *context,
 				uint64_t mask)
@@ -164,7 +164,7 @@ static void vectors_reset(const struct thread *thread, struct ucontext *context)
 	keys_reset(area, thread->handler_keys);
 }
 
-/* The addresses of code in a siginfo are the program's. */
+/* Replaces addresses of the cache in a siginfo by the program's. */
 static void info_correct(const struct thread *thread, int number, uint64_t at, siginfo_t *info)
 {
 	if (info->si_code > 0 && info->si_code != SI_KERNEL && info->si_addr == (void *)at &&
@@ -197,7 +197,7 @@ static void end_by(int number, struct ucontext *context)
 	copy_bytes(&context->uc_sigmask, &mask, sizeof(mask));
 }
 
-/* The same, but what has faulted does so once more: a core dump then tells what and where. */
+/* The same, but the faulting instruction is executed once more, so that a core dump shows it. */
 static void fault_again(int number, struct ucontext *context)
 {
 	struct kernel_action action = {};
@@ -217,7 +217,9 @@ static bool is_engine(uint64_t rip)
 	return rip - engine_boot.image_start < engine_boot.image_size;
 }
 
-/* There is no room for a frame. The kernel says so with SIGSEGV, if that can be said. */
+/*
+ * There is no room for a frame. As the kernel does, this raises SIGSEGV, if that can be delivered.
+ */
 static void frame_fails(struct thread *thread, int number, struct ucontext *context, uint64_t mask)
 {
 	siginfo_t info = { .si_signo = SIGSEGV, .si_code = SI_KERNEL };
@@ -230,13 +232,17 @@ static void frame_fails(struct thread *thread, int number, struct ucontext *cont
 		end_by(SIGSEGV, context);
 }
 
-/* It was handled when the kernel called us, and is not any more. A fault comes again by itself. */
+/*
+ * The program had a handler for the signal when the kernel called ours, and has none any more. A
+ * fault is raised again by its instruction.
+ */
 static void deliver_unhandled(struct thread *thread, int number, const siginfo_t *info,
 			      struct ucontext *context, uint64_t mask)
 {
 	struct handler handler = handler_get(thread->sighand, (uint64_t)number);
 
-	if (signal_is_taken((uint64_t)number)) { /* it comes to us only */
+	/* the program has no handler; the engine needs the signal */
+	if (signal_is_taken((uint64_t)number)) {
 		if (handler.handler && info->si_code <= 0)
 			context_resume(thread, context, mask);
 		else if (info->si_code > 0 && !is_engine(context->uc_mcontext.rip))
@@ -364,7 +370,7 @@ static void signal_send_again(int number, const siginfo_t *info)
 		signal_send(number, info);
 }
 
-/* The thread holds no lock there, and goes on whatever happens to masks. */
+/* Whether the thread holds no lock at this place and may continue under any mask. */
 static bool is_free(uint64_t rip)
 {
 	return !is_engine(rip) || is_between(rip, engine_miss, engine_miss_end) ||
@@ -374,8 +380,9 @@ static bool is_free(uint64_t rip)
 }
 
 /*
- * A SIGSEGV was sent that the program has blocked and the kernel has not. From here on the kernel
- * has it blocked too, and keeps it; a call of the program that it has ended is done again.
+ * A SIGSEGV was sent that the program believes to have blocked, but that is not blocked in the
+ * kernel. It is sent again after it was blocked there, so that it stays pending; a system call that
+ * it has interrupted is restarted.
  */
 static void blocked_take(struct thread *thread, const siginfo_t *info, struct ucontext *context,
 			 uint64_t mask)
@@ -398,7 +405,7 @@ static void blocked_take(struct thread *thread, const siginfo_t *info, struct uc
 	}
 }
 
-/* A SIGSEGV that is not for the program, or not yet. True: it is done with. */
+/* Handles a SIGSEGV that is not for the program, or not yet. True: nothing else is to be done. */
 static bool segv_take(struct thread *thread, const siginfo_t *info, struct ucontext *context,
 		      uint64_t mask)
 {
@@ -419,7 +426,7 @@ static bool segv_take(struct thread *thread, const siginfo_t *info, struct ucont
 	return true;
 }
 
-/* A fault of the engine itself. True: it goes on as fault.c says. */
+/* Handles a fault in the engine's own code. True: the thread recovers (fault.c). */
 static bool own_take(struct thread *thread, int number, const siginfo_t *info,
 		     struct ucontext *context)
 {
@@ -440,7 +447,10 @@ static bool is_closed(const struct thread *thread, uint64_t rip)
 	       rip == (uint64_t)signal_open_insn;
 }
 
-/* A second one while a signal waits, or what may not be interrupted: it waits in the kernel. */
+/*
+ * Leaves the signal pending in the kernel if another one is held back already, or if the thread
+ * must not be interrupted now; then returns true.
+ */
 static bool waits(const struct thread *thread, int number, const siginfo_t *info,
 		  struct ucontext *context, uint64_t mask)
 {
@@ -475,7 +485,7 @@ static void hand_back(struct thread *thread, uint64_t number, struct ucontext *c
 	__asm__ volatile("wrgsbase %0" : : "r"(thread->gs) : "memory");
 }
 
-/* One that nobody waits for. */
+/* A signal number that the program does not handle and that is not pending. */
 static uint64_t signal_unused(const struct sighand *sighand)
 {
 	uint64_t pending = ALL, number = SIGNALS;
@@ -512,8 +522,8 @@ void signal_hand_back(struct thread *thread, enum engine_leave reason)
 }
 
 /*
- * A thread that we have never seen: one that had left made it. The kernel's frame is the one it
- * would have got without us, so the program's handler is called on it as it is.
+ * The thread is not known to the engine: it was created by one that had left it. The kernel's frame
+ * is what it would have without the engine, so the program's handler is called with that frame.
  */
 static void pass_on(int number, siginfo_t *info, struct ucontext *context)
 {
@@ -524,7 +534,10 @@ static void pass_on(int number, siginfo_t *info, struct ucontext *context)
 	if (number == SIGSEGV && info->si_code == SEGV_ACCERR && guard_has_any() &&
 	    guard_fault((uint64_t)info->si_addr))
 		return;
-	/* the last thread is being given back: once more, to whom handles it then */
+	/*
+	 * the last thread is leaving the engine: the signal is sent again, for the program's own
+	 * handler
+	 */
 	if (!sighand) {
 		sys_4(rt_tgsigqueueinfo, sys_0(getpid), sys_0(gettid), number, info);
 		return;
@@ -615,7 +628,7 @@ void signal_arrive(int number, void *info_given, void *context_given)
 		return;
 	}
 	if (rip >= (uint64_t)program_syscall_begin && rip <= (uint64_t)program_syscall_insn) {
-		/* Not done, or to be done again. */
+		/* The system call was not executed, or has to be restarted. */
 		context->uc_mcontext.rax = PROGRAM_RESTART;
 		context->uc_mcontext.rip = (uint64_t)program_syscall_done;
 		hold(thread, number, info, context, mask);
@@ -647,7 +660,7 @@ void signal_check(struct thread *thread)
 	signal_unblock(thread->mask);
 }
 
-/* The frame of a handler that returns is not there. */
+/* The frame of a handler that returns cannot be read. */
 static _Noreturn void return_fails(struct thread *thread)
 {
 	struct kernel_action action = {};
@@ -682,7 +695,8 @@ _Noreturn void signal_return(struct thread *thread)
 	context.uc_stack.ss_size = SIGNAL_STACK;
 	context.uc_stack.ss_flags = 0;
 	signal_block();
-	if (thread->pending) { /* it came meanwhile, and finds the mask of the frame */
+	/* a signal came meanwhile and was held back under the mask of the frame */
+	if (thread->pending) {
 		copy_bytes(&thread->mask, &context.uc_sigmask, sizeof(thread->mask));
 		copy_bytes(&context.uc_sigmask, &all, sizeof(all));
 	}

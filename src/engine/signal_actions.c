@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What the program has told the kernel about signals: handlers, masks, the alternate stack. The
- * kernel has a handler of ours in the place of each of the program's, and a stack of ours; the
- * program's own are kept here, and are what it sees when it asks.
+ * The program's signal handlers, masks and alternate stack. The kernel has the engine's handler in
+ * the place of each of the program's, and the engine's stack; the program's own are kept here, and
+ * system calls that query them return these.
  */
 #include "engine/signal_parts.h"
 #include "engine/sys.h"
@@ -27,7 +27,7 @@ void signal_stay_blocked(struct thread *thread)
 	thread->closed = 0;
 }
 
-/* Of a program that has just begun: what it ignores comes from whoever executed it. */
+/* A program that has just begun inherits only which signals are ignored. */
 static struct sighand *handlers_inherit(void)
 {
 	struct sighand *sighand = memory_take(sizeof(*sighand));
@@ -161,8 +161,9 @@ static bool handler_tell(uint64_t to, const struct handler *handler)
 }
 
 /*
- * A handler is known here before the kernel can call it, and as long as it can. What was before is
- * told at once: if something goes wrong from there on, the call is not to be done again.
+ * A handler is noted here before the kernel can call it, and until it no longer can. The former
+ * handler is written to the program first: if the engine has a fault after that, the call is not
+ * repeated.
  */
 static long handler_change(struct thread *thread, uint64_t number, const struct handler *next,
 			   uint64_t old)
@@ -270,8 +271,8 @@ static uint64_t mask_after(uint64_t how, uint64_t before, uint64_t set)
 }
 
 /*
- * The kernel has done it, and something is guarded meanwhile or may be later. A signal may wait
- * since.
+ * The kernel has changed the mask. SIGSEGV has to be unblocked again if pages are guarded or may be
+ * later; another signal may have been held back since.
  */
 static void mask_note(struct thread *thread)
 {
@@ -285,7 +286,7 @@ static void mask_note(struct thread *thread)
 	}
 }
 
-/* SIGSEGV stays with us if it has to. */
+/* Changes the mask, except that SIGSEGV stays unblocked in the kernel if guard.c needs it. */
 static long mask_change(struct thread *thread, uint64_t how, const uint64_t *set,
 			uint64_t *ret_before)
 {
@@ -324,7 +325,7 @@ long signal_mask(struct thread *thread)
 	return result;
 }
 
-/* As the kernel sees it: a stack that disarms itself is never in use. */
+/* Whether the alternate stack is in use, by the kernel's rule: with SS_AUTODISARM it never is. */
 bool alternate_is_in_use(const struct thread *thread)
 {
 	const struct alternate *alternate = &thread->alternate;

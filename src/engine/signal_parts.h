@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What the two halves of signals share: what the program has asked for (signal_actions.c) and
- * delivery (signal.c).
- */
+/* Shared by signal_actions.c (handlers and masks) and signal.c (delivery). */
 #pragma once
 
 #include <asm/signal.h>
@@ -13,7 +10,7 @@
 enum { SIGNAL_STACK = 64 * 1024, SIGNALS = 64 };
 
 #define ALL (~0ull)
-/* They are open even while a signal waits: the engine may have one of its own. */
+/* Not blocked even while a signal is held back, because the engine may have a fault of its own. */
 #define SIGNAL_FAULTS (1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1))
 
 /* As the kernel wants them. */
@@ -39,7 +36,7 @@ struct handler handler_get(const struct sighand *sighand, uint64_t number);
 void handler_set(struct sighand *sighand, uint64_t number, const struct handler *handler);
 /* Tells the kernel: our handler in the place of the program's. */
 long action_install(uint64_t number, const struct handler *wanted);
-/* As the kernel sees it: a stack that disarms itself is never in use. */
+/* Whether the alternate stack is in use, by the kernel's rule: with SS_AUTODISARM it never is. */
 bool alternate_is_in_use(const struct thread *thread);
 uint32_t alternate_flags(const struct thread *thread);
 long alternate_set(struct thread *thread, const struct kernel_stack *wanted);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Instructions whose copy would not do what the original does, and programs that step themselves.
+ * Instructions whose copy would behave differently from the original, and programs that single-step
+ * themselves.
  *
- * Some are done here: wrgsbase, popf that sets the trap flag, xbegin. The others are run where they
- * are, in the program's own code and with the program's gs, one at a time: the trap flag is set,
- * and the trap that follows brings the thread back. That is how far jumps, iretq, loads of gs, and
- * instructions that the decoder does not know are done. If the instruction faults instead, that
- * signal brings the thread back.
+ * Some are emulated here: wrgsbase, popf that sets the trap flag, xbegin. The others are
+ * single-stepped natively, in the program's own code and with the program's gs: the trap flag is
+ * set, and the trap that follows brings the thread back into the engine. That is done for far
+ * jumps, iretq, loads of gs, and instructions that the decoder does not know. If the instruction
+ * faults instead, the signal of the fault brings the thread back.
  *
  * A program that has set the trap flag itself is run natively, instruction by instruction, as the
  * processor would: each trap is a signal for the program, whose handler runs in the cache. A system
@@ -275,8 +276,9 @@ static long branch_find(void *context, void *unused)
 }
 
 /*
- * The processor faults at the branch, with nothing done. Calls look before they push: they are not
- * among these.
+ * On a branch to an address that is not canonical, the processor faults at the branch itself,
+ * before it has changed anything. Calls are not handled here, because their copies check the
+ * address before they push.
  */
 void branch_undo(struct thread *thread, const struct fragment *fragment, unsigned block)
 {

@@ -55,7 +55,7 @@ void thread_become(struct thread *thread, enum thread_state state);
 
 bool thread_is_native(const struct thread *thread);
 bool thread_is_stepping(const struct thread *thread);
-/* Native, and not for one instruction only: nobody knows what it does. */
+/* Whether the thread is native for an unknown time, and not for one instruction only. */
 bool thread_is_outside(const struct thread *thread);
 /* Its memory may be used again once the kernel has forgotten its tid. */
 bool thread_is_dead(const struct thread *thread);

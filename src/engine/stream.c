@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What the engine records, where the host can read it. wire/stream.h has the layout and the rules.
+ * Writes what the engine records into shared memory. wire/stream.h has the layout and the protocol.
  *
  *	in	segments of new fragments, and what threads append
  *	out	the catalog of the process and the rings of its threads, in shared memory
@@ -12,8 +12,8 @@
  *
  * Invariants
  * 1. A segment is in the catalog before it is in a ring.
- * 2. A thread that has no slot, or whose host is gone, has a ring all the same. What goes there is
- *    counted as lost.
+ * 2. A thread that has no slot, or whose host is gone, has a private ring. Segments that go there
+ *    are counted as lost.
  * 3. In inline code, next never is at the end of a chunk.
  */
 #include "engine/stream.h"
@@ -54,7 +54,7 @@ static struct stream_area *area(void)
 	return (struct stream_area *)(engine_boot.shared + STREAM_AREA);
 }
 
-/* Known from the size: in a child that records nothing there is no area. */
+/* Computed from the size of the memory, because a child that records nothing has no area. */
 static uint64_t slot_bytes(void)
 {
 	return (engine_boot.shared_size - STREAM_SLOTS) / STREAM_SLOT_COUNT;
@@ -121,8 +121,9 @@ static uint32_t slot_find(void)
 }
 
 /*
- * Where processes come and go faster than the host can store them, they wait for it. Where as many
- * are alive as there are slots, the first one waits, and the others are told by it.
+ * If processes start and end faster than the host can store them, they wait for a free slot. If all
+ * slots belong to threads that are alive, only the first thread waits; it tells the others by
+ * `crowded`.
  */
 static uint32_t slot_take(void)
 {
@@ -183,7 +184,7 @@ static void slot_fill(struct stream_slot *slot, enum stream_kind kind, uint32_t 
 	bell_ring(false);
 }
 
-/* The same memory once more, in the place of what is there; the kernel knows it by a size of 0. */
+/* Maps the same memory a second time, over another address (mremap() with an old size of 0). */
 static void map_again(const void *from, size_t size, void *to)
 {
 	long result = sys6(__NR_mremap, (long)from, 0, (long)size, MREMAP_MAYMOVE | MREMAP_FIXED,
@@ -227,7 +228,7 @@ void stream_thread_start(struct thread *thread)
 	slot_fill(slot, STREAM_THREAD, catalog_number);
 }
 
-/* What went where nobody reads begins anew; the host is told how much it was. */
+/* Empties a private ring and adds the number of its segments to `unrecorded`. */
 static void unrecorded_count(struct stream_slot *slot)
 {
 	uint64_t bytes = slot->next - slot->start;
@@ -268,7 +269,7 @@ static bool is_half_full(const struct stream_slot *slot)
 	       slot->ring / 2;
 }
 
-/* False: the host is gone, and nobody reads any more. */
+/* Waits for room in a ring. False: the host is gone. */
 static bool room_wait(struct stream_slot *slot)
 {
 	while (!has_room(slot)) {
@@ -345,7 +346,10 @@ void stream_unappend(struct thread *thread, uint32_t segment)
 
 /* --- The catalog ------------------------------------------------------------------------- */
 
-/* Up to the end of the chunk, then in the next; both show at once. */
+/*
+ * Writes a record to the catalog, across the end of a chunk if necessary; the reader sees both
+ * parts at once.
+ */
 static void catalog_write(const void *record, size_t size)
 {
 	struct stream_slot *slot = catalog_slot;
@@ -431,8 +435,8 @@ uint32_t stream_segments_next(void)
 }
 
 /*
- * A thread was stopped while it told of segments: the numbers that it may have given are not used
- * again.
+ * A fault has stopped a thread while it wrote to the catalog: the numbers of segments that it may
+ * have used are not used again.
  */
 void stream_skip(void)
 {
@@ -578,7 +582,7 @@ void stream_marked(uint32_t segment, const struct stream_mark *marks, uint32_t c
 	catalog_write(&marked, marked.head.record.size);
 }
 
-/* Up to where nothing is mapped. */
+/* Copies a part of the stack, up to the first page that is not mapped. */
 static uint32_t stack_copy(uint64_t from, void *to, uint32_t size)
 {
 	struct iovec here = { to, size }, there = { (void *)from, size };

@@ -15,7 +15,7 @@ size_t stream_thread_bytes(void);
 uint32_t stream_catalog_number(void);
 /* The catalog of a program that begins. */
 void stream_start(void);
-/* In the child, after a fork: what it records goes elsewhere than what its parent does. */
+/* In the child, after a fork: makes a catalog and slots of its own. */
 void stream_fork(struct thread *thread, uint32_t parent);
 /* The catalog of this process, by a number that no other has. */
 uint32_t stream_catalog(void);
@@ -46,15 +46,15 @@ void stream_marked(uint32_t segment, const struct stream_mark *marks, uint32_t c
 struct mark_event;
 void stream_event(const struct thread *thread, const struct mark_event *from);
 
-/* Of all counters, to a new catalog; counters.c. */
+/* Writes the meaning of all counters to a new catalog (counters.c). */
 void counters_tell_again(void);
 
 /* --- The thread's own; no lock ----------------------------------------------------------- */
 uint8_t *stream_counts(struct thread *thread);
 const struct stream_gates *stream_gates(struct thread *thread);
 /*
- * Appends by hand. stream_settle() must follow before the next append: the engine does so on its
- * way to the cache.
+ * Appends a segment from the engine's own code. stream_settle() must follow before the next append;
+ * the engine calls it on its way to the cache.
  */
 void stream_append(struct thread *thread, uint32_t segment);
 void stream_unappend(struct thread *thread, uint32_t segment);

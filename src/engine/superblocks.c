@@ -4,11 +4,12 @@
  * longer and fewer.
  *
  * A fragment is made when its code is reached for the first time, and nothing is known but that
- * most branches are not taken. What a thread does afterwards stands in its ring. So when a chunk is
- * full, some places of it are looked at: the fragment that was entered there, and where control
- * went from it each time in this chunk. At each end of a block the more frequent way is followed,
- * from fragment to fragment, as long as it is frequent enough for the tool and a fair part of the
- * entries goes along. If that leads elsewhere than the fragment does, a new one takes its place.
+ * most branches are not taken. Later the thread's ring holds the sequence of segments that it has
+ * executed. So when a chunk is full, some places of it are sampled: the fragment that was entered
+ * there, and where control went from it each time in this chunk. At each end of a block the more
+ * frequent way is followed, from fragment to fragment, as long as it is frequent enough for the
+ * tool and a fair part of the entries goes along. If that leads elsewhere than the fragment does, a
+ * new one takes its place.
  *
  *	segments	7: blocks A B; 9: blocks C D; 4: block C
  *	chunk		... 7 9 7 9 7 9 4 7 9 ...
@@ -26,8 +27,8 @@
  * in segments, these end where a loop begins anew: each way through it would be a segment of its
  * own, and no segment common to all.
  *
- * Chunks are looked at less and less often while that brings nothing new, and no head gets more
- * than a few superblocks.
+ * Chunks are sampled less and less often while that yields nothing new, and each head gets a few
+ * superblocks at most.
  *
  * Invariants
  * 1. A plan is a hint. translate.c follows it where the code goes that way at all.

@@ -32,7 +32,7 @@ void syscall_note(struct thread *thread, long result)
 	thread->safe = result == PROGRAM_RESTART ? SAFE_CALL : SAFE_CALLED;
 }
 
-/* From here on it is not to be done again, whatever happens to the engine. */
+/* Notes that the call was executed: even after a fault of the engine it must not be repeated. */
 static long called(struct thread *thread, long result)
 {
 	syscall_note(thread, result);
@@ -45,7 +45,7 @@ static long pass(struct thread *thread)
 	return called(thread, program_syscall(thread));
 }
 
-/* One that the engine need not know about. */
+/* Passes a call to the kernel that does not concern the engine. */
 static long other(struct thread *thread)
 {
 	long result = pass(thread);
@@ -53,7 +53,7 @@ static long other(struct thread *thread)
 	return result == -EFAULT && guard_release_all() ? pass(thread) : result;
 }
 
-/* The thread that a clone gives, ready to go on where its parent does. */
+/* Makes the struct thread of a new thread, which will go on where its parent does. */
 static struct thread *child_prepare(const struct thread *parent, uint64_t flags, uint64_t stack)
 {
 	struct thread *child;
@@ -93,7 +93,8 @@ static uint64_t child_stack(struct thread *child)
 
 /*
  * After a fork the child is the same thread in another process, and the only one. The lock is held
- * meanwhile: nobody else is in the middle of something that the child would find half done.
+ * during the fork, so that no other thread is in the middle of a change that the child would find
+ * incomplete.
  */
 static long fork_run(struct thread *thread, long number, long a, long b, long c, long d, long e)
 {
@@ -231,7 +232,10 @@ static long on_arch_prctl(struct thread *thread)
 	}
 }
 
-/* Tools read the time stamp counter in the program's stead: who forbids it goes on without us. */
+/*
+ * Inline code of tools reads the time stamp counter, so a process that forbids that (PR_SET_TSC)
+ * leaves the engine.
+ */
 static long on_prctl(struct thread *thread)
 {
 	const uint64_t *regs = thread->regs;
@@ -324,17 +328,20 @@ static long exec_pass(struct thread *thread)
 	return called(thread, result);
 }
 
-/* From there on nobody gets memory that can be written and executed, the engine included. */
+/*
+ * Whether the call denies memory that is writable and executable to the whole process, and thereby
+ * to the engine.
+ */
 static bool is_denial(const uint64_t *regs)
 {
 	return regs[RDI] == PROGRAM_SET_MDWE && regs[RSI] & MDWE_REFUSE_EXEC_GAIN;
 }
 
 /*
- * A filter of the program's would be asked about the engine's own calls as well, and may kill for
- * them. So a process with one thread leaves the engine before it installs one, at the call itself.
- * One with more goes on here and relies on the filter. Pages that are guarded could not be opened
- * again.
+ * A seccomp filter of the program also applies to the engine's own system calls, and may kill the
+ * process for them. So a process with one thread leaves the engine before it installs a filter, at
+ * the call itself. A process with several threads stays, and relies on the filter to allow the
+ * engine's calls. Guarded pages are given up, because the filter may forbid mprotect().
  */
 static void on_filter(struct thread *thread, uint32_t length)
 {

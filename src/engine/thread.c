@@ -55,7 +55,10 @@ static bool proc_is_ours(void)
 	return same;
 }
 
-/* By /proc/TID/stat: zombies count. Where that cannot tell, nobody is. */
+/*
+ * Whether the thread is dead or a zombie, by /proc/TID/stat; if that cannot be read, it is taken
+ * for alive.
+ */
 static bool tid_is_dead(uint32_t tid)
 {
 	char name[32] = "/proc/", text[64], *at = decimal_put(name + 6, tid);
@@ -248,7 +251,7 @@ static size_t index_second(uint64_t pc)
 	return (pc + 729 * (pc >> 16 & 0xff)) & 0xffff;
 }
 
-/* What is found first no more is found second. */
+/* Moves a target from the first table, where another one takes its place, to the second. */
 static void target_displace(struct thread *thread, uint64_t pc, uint64_t place)
 {
 	table(thread, THREAD_PLACES2)[index_second(pc)] = place;
@@ -310,8 +313,8 @@ void thread_targets_clear(struct thread *thread)
 }
 
 /*
- * So that who looks something up makes no page fault; places are looked at if their tag was found.
- * Kernels before 5.14 cannot.
+ * Populates the tables of tags, so that lookups cause no page faults; places are read only if their
+ * tag was found. Kernels before 5.14 cannot do it.
  */
 void thread_targets_open(struct thread *thread)
 {

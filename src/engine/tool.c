@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The tools in use, and what the engine does for all of them. */
+/* The list of the tools in use, and calls to all of them. */
 #include "engine/tool.h"
 
 #include "engine/inline.h"

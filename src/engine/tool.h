@@ -2,15 +2,15 @@
 /*
  * How to write a tool.
  *
- * A tool watches a program while it is executed. It has two halves. When code is translated, the
- * engine calls the tool at each insertion point, and the tool says what is to happen there whenever
- * the code is executed: a few operations of an inline language. What happens is usually that a
- * counter grows; the host reads it when the thread has ended. Everything else (which registers are
- * free, whether flags have to be kept, what a signal in between means) is the engine's business.
+ * A tool observes a program while it is executed. It has two halves. When code is translated, the
+ * engine calls the tool at each insertion point, and the tool inserts a few operations of an inline
+ * language, which are executed whenever the code is. Usually they increment a counter, which the
+ * host reads when the thread has ended. Everything else (which registers are free, whether flags
+ * have to be kept, what a signal in between means) is the engine's business.
  *
  * A tool is a row in wire/tools.h, a table of functions (struct tool) in a file in tools/, and that
- * file's name in meson.build. A function that is NULL does not happen. This is a whole tool, which
- * counts the divisions that are executed:
+ * file's name in meson.build. A function that the tool does not need is NULL. This is a whole tool,
+ * which counts the divisions that are executed:
  *
  *	static void before(struct insert *insert, const struct point *point)
  *	{
@@ -30,9 +30,10 @@
  *	branch		they lead
  *	after		an instruction is over; not one that transfers control
  *	segment_end	control leaves a fragment (wire/stream.h). The number of the segment says
- *			what was executed since the last time, so whoever wants to know only that
- *			has the least to do here: once for several blocks. The function must depend
- *			on nothing but the segment's number, since it is called again at any time.
+ *			what was executed since the last time, so a tool that needs nothing else is
+ *			cheapest here: it executes code once for several blocks. The function must
+ *			depend on nothing but the segment's number, since it is called again at any
+ *			time.
  *
  * The inline language. An insertion is a list of units. A unit computes in registers INLINE_A to
  * INLINE_D, which are empty at its beginning, and ends with the one operation that others can see:
@@ -40,12 +41,12 @@
  * that, inline_gate and inline_only_if may end it early.
  *
  * Exactness. The program may be interrupted at any instruction, and the engine then makes the
- * program's state as if nothing had been inserted. What was inserted in front of an instruction
- * that has not been executed is taken back, and happens again when the program comes back there: a
- * counter is decremented, what was appended is removed. What is inserted behind an instruction, and
- * has not happened yet, is done by the engine. So counters are exact, at every signal and fault.
- * Only inline_store, inline_store_at and inline_call cannot be taken back: in front of an
- * instruction they may happen twice.
+ * program's state as if nothing had been inserted. Units in front of an instruction that has not
+ * been executed are undone, and execute again when the program comes back there: a counter is
+ * decremented, an appended word is removed. Units behind an instruction that have not been executed
+ * yet are executed by the engine. So counters are exact, at every signal and fault. Only
+ * inline_store, inline_store_at and inline_call cannot be undone: in front of an instruction they
+ * may be executed twice.
  *
  * Switching. Each tool has a gate, a word that the host opens and closes while programs run (struct
  * stream_gates). A unit that begins with inline_gate does nothing while it is closed: that costs
@@ -103,9 +104,9 @@ struct tool {
 	 */
 	void (*called)(struct thread *thread, uint32_t number, const uint64_t *values);
 	/*
-	 * What called() did in front of an instruction has not happened, for the instruction was
-	 * not executed, or only in part: a string instruction's registers are as they are now.
-	 * NULL: it may happen twice.
+	 * Undoes what called() did in front of an instruction that was not executed, or only in
+	 * part (a string instruction, whose registers tell how far it got). NULL: called() may be
+	 * called twice.
 	 */
 	void (*taken_back)(struct thread *thread, uint32_t number, const uint64_t *values);
 	/*
@@ -131,7 +132,7 @@ struct tool {
 	/* In the child of a fork, which goes on as its parent did: its counters are 0 again. */
 	void (*forked)(struct thread *thread);
 	void (*thread_end)(struct thread *thread);
-	/* The engine had something of its own to do for so many ticks. */
+	/* The engine has spent so many ticks on work of its own. */
 	void (*paused)(struct thread *thread, uint64_t ticks);
 	/* Memory that holds code, when it is first seen. */
 	void (*module)(const struct region *region, const char *path);
@@ -145,14 +146,15 @@ struct tool {
 	/* It is done: its result is in the registers. Not of one that ends the thread. */
 	void (*syscall_done)(struct thread *thread);
 	/*
-	 * What the kernel counts in between is for the engine's work, not for the program's: it
-	 * looks for code, translates, and links. Not for all that it does.
+	 * Between these two the engine looks for code, translates and links, so resources that the
+	 * kernel counts in between are not the program's. They do not enclose all of the engine's
+	 * work.
 	 */
 	void (*work_begin)(struct thread *thread);
 	void (*work_end)(struct thread *thread);
 	/*
-	 * A thread is about to enter the cache: what the host has changed since can be taken up.
-	 * The engine's lock is held; must be quick if nothing has changed.
+	 * A thread is about to enter the cache: the tool can take up what the host has changed.
+	 * Called with the engine's lock held; must be quick if nothing has changed.
 	 */
 	void (*renew)(void);
 };
@@ -173,8 +175,8 @@ void inline_address(struct insert *insert, enum inline_register to, unsigned ope
 /* Where a call, return or indirect jump leads to. */
 void inline_target(struct insert *insert, enum inline_register to);
 /*
- * Adds to a register; the sum of two; all bits the other way; bits that both have; shifted by some
- * bits, to the left or (below 0) to the right.
+ * Addition of a constant; addition, complement and AND of registers; a shift, to the left or (below
+ * 0) to the right.
  */
 void inline_add(struct insert *insert, enum inline_register to, int32_t value);
 void inline_sum(struct insert *insert, enum inline_register to, enum inline_register from);
@@ -212,8 +214,8 @@ void inline_call(struct insert *insert, enum engine_tool tool, uint32_t number, 
 
 /*
  * Timers of marks. memory: where in the tool's counters a struct mark_times_memory lies; slower:
- * the threshold in ticks, 0: none. The usual case is done inline; otherwise called() gets the
- * number. An end is four units, with no condition in front of it. Both can be taken back.
+ * the threshold in ticks, 0: none. The usual case is handled inline; otherwise called() gets the
+ * number. An end is four units, with no condition in front of it. Both can be undone.
  */
 void inline_timer_begin(struct insert *insert, uint32_t memory, unsigned timer);
 void inline_timer_end(struct insert *insert, uint32_t memory, unsigned timer, bool exact,
@@ -221,7 +223,8 @@ void inline_timer_end(struct insert *insert, uint32_t memory, unsigned timer, bo
 enum { TIMER_BEGIN, TIMER_END, TIMER_CALLED_SHIFT = 24 }; /* the number: which << SHIFT | timer */
 /*
  * Data of marks: called() gets the number and the address of the operand, if something may be
- * marked in its page. What is counted inline instead is what the instruction touched last.
+ * marked in its page. An access to the range that the same instruction accessed last is counted
+ * inline.
  */
 void inline_touch(struct insert *insert, uint32_t number, const struct access *access);
 /* The number: of the instruction, below MARK_DATA_SITES, and what it does. */
@@ -229,7 +232,7 @@ enum { TOUCH_READ = 1 << 16, TOUCH_WRITE = 1 << 17, TOUCH_MAX = 64 /* bytes */ }
 
 /*
  * Trees of calls. memory: where in the tool's counters a struct calltree_memory lies
- * (wire/calltree.h). The usual case is done inline; otherwise called() gets the number.
+ * (wire/calltree.h). The usual case is handled inline; otherwise called() gets the number.
  */
 /*
  * Time up to now goes to the innermost call; values: an interval that is too long for that, of
@@ -288,11 +291,11 @@ void tools_renew(void);
 void tools_fragment(uint32_t first);
 void tools_partial(uint32_t segment, uint32_t of, const struct stream_partial *partial);
 bool tools_cut(uint64_t pc);
-/* What all of them do at the end of the segment. */
+/* Collects the operations of all tools at the end of the segment. */
 void tools_segment_list(struct insert *ret, uint32_t segment);
 /*
- * A segment has ended where no code could be put: in a system call, or by a signal. from: units
- * that have happened.
+ * A segment has ended where no code could be inserted: in a system call, or by a signal. from:
+ * units that were executed already.
  */
 void tools_segment_ended(struct thread *thread, uint32_t segment, unsigned from);
 /* The system call that ended it has yet to be done. */

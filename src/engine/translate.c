@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * From the program's code to the copy that runs.
+ * Translates the program's code into fragments of the code cache.
  *
  *	in	an address of the program
  *	out	a fragment in the code cache; or, of an address in the cache, the program's

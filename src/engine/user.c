@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Memory of the program that the engine reads or writes for it, as the kernel would: what is not
- * there is an error, not a fault of the engine.
+ * Accesses the program's memory on its behalf, as the kernel would: an address that is not mapped
+ * gives an error, and is no fault of the engine.
  */
 #include "engine/engine.h"
 #include "engine/sys.h"

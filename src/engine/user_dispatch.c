@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Syscall User Dispatch (prctl): system calls of a thread that come from outside a range of its
- * code are a SIGSYS for its handler instead. The kernel would look at where the engine makes its
- * calls, so it never hears of it: the engine looks itself, at the program's own address, in the way
- * that the kernel does (kernel/entry/syscall_user_dispatch.c).
+ * code are a SIGSYS for its handler instead. The kernel would check the address of the engine's
+ * system call instruction, so this prctl() is not passed to it: the engine itself checks the
+ * program's own address, in the same way as the kernel (kernel/entry/syscall_user_dispatch.c).
  */
 #include <asm/errno.h>
 #include <asm/siginfo.h>

@@ -211,7 +211,10 @@ static void put_leave_indirect(struct build *build)
 	put_rest(build);
 }
 
-/* Where an indirect branch leads to most often, and the fragment goes on; 0: it ends. */
+/*
+ * The most frequent target of an indirect branch, at which the fragment goes on; 0: the fragment
+ * ends.
+ */
 static uint64_t guess_of(const struct build *build)
 {
 	const struct fragment *fragment = build->fragment;

@@ -13,8 +13,8 @@
 enum { PART = 256 << 10 }; /* bytes replayed between two pauses */
 
 /*
- * Runs that wait are lost with a recorder that is killed: with the time between two commits it is
- * to be less than a second.
+ * Runs that wait are lost if the recorder is killed; this time and that between two commits add up
+ * to less than a second.
  */
 #define PATIENCE (300 * (uint64_t)NS_PER_MS)
 

@@ -33,6 +33,6 @@ bool backlog_is_due(const struct backlog *backlog, uint64_t now);
  */
 typedef int backlog_pause_fn(void *ctx);
 
-/* Replays what waits. */
+/* Replays the runs that wait. */
 int backlog_replay(struct backlog *backlog, struct values *values, backlog_pause_fn *pause,
 		   void *ctx);

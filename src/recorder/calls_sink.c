@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Nodes get ids in the order of the snapshot, in which parents come first. Amounts of time become
- * nanoseconds here. One below 0 is the noise of a measurement whose mean cost was taken off: what
- * is missing is taken from the node above, between whose events and the node's own the time was
- * split, so that the sum of the thread stays what was measured.
+ * nanoseconds here. An amount below 0 is noise, because the mean cost of the measurement was
+ * subtracted. The deficit is taken from the parent, whose time adjoins that of the node, so that
+ * the thread's sum stays as measured.
  */
 #include "recorder/calls_sink.h"
 

@@ -10,7 +10,7 @@
 
 struct calls_sink;
 
-/* A thread's tree, and who it belongs to. */
+/* A thread's tree, with the process and the thread that it belongs to. */
 struct calls_thread {
 	struct loadmap_process *process;
 	struct thread_id thread;
@@ -28,7 +28,7 @@ struct calls_thread {
 	bool untimed; /* calls were only counted, whatever metrics the tree has room for */
 };
 
-/* What a result says of it; process, thread and Java's module are the caller's to find. */
+/* Fills it in from a result; the caller adds process, thread and Java's module. */
 struct calls_thread calls_thread_of(const struct call_result *result);
 
 /* Columns: name, JSON name, text. Why a call is not in the profile. */

@@ -7,10 +7,10 @@
  *	out	one word in the thread's ring whenever the segment is executed
  *	owner	the engine calls it; the ring is the thread's
  *
- * Superblocks make segments longer. The host counts them (blocks), and the fewer they are the
- * better; or it looks for cycles in them (paths): then ways that are only a little more frequent
- * than others would make many different segments out of few. Both want the same ring, so if both
- * are in use only one of them appends.
+ * Superblocks make segments longer. If the host only counts segments (blocks), the fewer there are
+ * the better. If it looks for cycles in them (paths), superblocks along a way that is only a little
+ * more frequent than others would make many different segments out of a few. Both want the same
+ * ring, so if both are in use only one of them appends.
  */
 #include "engine/tool.h"
 

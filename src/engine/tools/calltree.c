@@ -8,17 +8,17 @@
  * stub's jump enters it, and the call itself is left alone. The dynamic linker's resolver ends with
  * a jump by r11 to the function that it has found, which then takes the place of the stub.
  *
- * The host tells where routines begin (routines.h). Who comes to the beginning of a routine that is
- * not the innermost one, with a return address where the innermost one has its own, has come by a
- * tail call: the routine takes the place of the innermost one. So has one that jumps to its own
- * beginning. Routines that are to be skipped are
- * part of whoever calls them: their calls and returns have no code, unless the call is indirect.
+ * The host tells where routines begin (routines.h). If control arrives at the beginning of a
+ * routine that is not the innermost one, and the return address is still that of the innermost one,
+ * it was a tail call: the routine takes the place of the innermost one. So has one that jumps to
+ * its own beginning. Routines that are to be skipped count as part of their callers: their calls
+ * and returns get no inline code, unless the call is indirect.
  *
- * A thread of a process that ran before is in the middle of calls that nobody saw. The routine
- * that it is in gets a frame without having been called, by where its code is. When that returns,
- * so does the one that it returns to, and so on outwards: a return without an entry is where the
- * frames are in step again (resync). What is known of such a frame is only that its return address
- * lies above: its stack pointer is marked, and equals none.
+ * A thread of a process that was attached to is in the middle of calls that were not seen. The
+ * routine that it is in gets a frame without having been called, by where its code is. When that
+ * returns, so does the one that it returns to, and so on outwards: a return without an entry is
+ * where the frames are in step again (resync). What is known of such a frame is only that its
+ * return address lies above: its stack pointer is marked, and equals none.
  *
  * Invariants
  * 1. A frame's stack pointer is the address of its return address. So a return belongs to the frame
@@ -66,13 +66,13 @@ enum {
 	SP_BITS = 7,
 };
 
-/* What the host has no use for. */
+/* State that the host does not read. */
 struct private
 {
 	struct call_tree tree;
 	uint64_t checked; /* ticks, when the clocks were last asked */
 	uint64_t cpu, wall; /* ns, then */
-	uint64_t look; /* ticks that it takes to ask them */
+	uint64_t look; /* ticks that reading them takes */
 	struct resources resources; /* if they are asked for */
 	bool resyncs; /* the thread ran before: routines are found by where they return to */
 	/*
@@ -162,7 +162,7 @@ static void clocks_look(struct private *own)
 	own->checked = ticks_now();
 }
 
-/* What that takes by itself: the least of some. */
+/* Measures how long that takes: the minimum of some tries. */
 static void look_measure(struct private *own)
 {
 	own->look = UINT64_MAX;
@@ -181,9 +181,9 @@ static struct call_node *innermost(struct thread *thread)
 }
 
 /*
- * An interval in which the thread may have been off a processor: as long as the wall went on
- * without its own clock since both were last asked. Shorter intervals are not looked at, so that it
- * was in this one. It goes on until the clocks have been asked.
+ * Charges an interval in which the thread may have been off a processor. The time off is how much
+ * further the wall clock went than the thread's own clock since both were last read. It all belongs
+ * to this interval, because every interval that is long enough is checked.
  */
 static void charge_clocks(struct thread *thread, uint64_t interval)
 {
@@ -206,7 +206,10 @@ static void charge_clocks(struct thread *thread, uint64_t interval)
 	node->amounts[0].base -= off < interval ? off : interval;
 }
 
-/* One in which the kernel may have been entered. What it takes to ask is nobody's time. */
+/*
+ * Charges an interval in which the kernel may have been entered. The time that reading the clocks
+ * takes is charged to no routine.
+ */
 static void charge_long(struct thread *thread, uint64_t interval)
 {
 	struct calltree_memory *memory = memory_of(thread);
@@ -231,7 +234,7 @@ static void charge_long(struct thread *thread, uint64_t interval)
 		node->amounts[0].elapsed += interval;
 }
 
-/* For what is entered or left elsewhere than in inline code. */
+/* Charges the time up to now, for entries and exits that inline code does not handle. */
 static void charge_now(struct thread *thread)
 {
 	struct calltree_memory *memory = memory_of(thread);
@@ -354,8 +357,8 @@ static void enter_from(struct thread *thread, const uint64_t *values, uint64_t s
 }
 
 /*
- * There is no frame of what returns. If all frames lie below, they are gone, and control goes to a
- * routine that called before anybody looked. Otherwise it is a signal's handler.
+ * A return has no frame. If all frames lie below its stack pointer, they are gone, and control goes
+ * to a routine whose call was not seen. Otherwise a signal handler returns.
  */
 static void resync(struct thread *thread, uint64_t sp)
 {
@@ -379,7 +382,10 @@ static void resync(struct thread *thread, uint64_t sp)
 		own->resync_pc = 0;
 }
 
-/* The frame that resync() has left out. That the routine was called is not counted: nobody saw. */
+/*
+ * Makes the frame that resync() has left open. It does not count as a call, because the call was
+ * not seen.
+ */
 static void resync_end(struct thread *thread)
 {
 	struct calltree_memory *memory = memory_of(thread);
@@ -474,7 +480,10 @@ static bool is_handler(uint64_t sp)
 	return false;
 }
 
-/* A routine that nobody has called: the kernel has, or a return was made up to lead there. */
+/*
+ * Whether control came to the routine without a call: from the kernel, or by a return to an address
+ * that was pushed for it.
+ */
 static bool is_sent(struct thread *thread, uint64_t sp)
 {
 	uint64_t *returned = &private_of(thread)->returned;
@@ -527,7 +536,7 @@ static uint64_t bytes_asked(const struct thread *thread, enum routine_allocation
 	}
 }
 
-/* It is whoever called the allocator that has allocated. */
+/* Charges an allocation to the caller of the allocator. */
 static void allocate(struct thread *thread, uint64_t routine, enum routine_allocation how)
 {
 	const struct call_frame *frame = (struct call_frame *)memory_of(thread)->top;
@@ -598,7 +607,7 @@ static void task_end(struct thread *thread)
 	memory->top = (uint64_t)(frame - 1);
 }
 
-/* The instruction that does nothing, by which a program tells (include/assay/client.h). */
+/* The no-op instruction by which a program announces tasks (include/assay/client.h). */
 static void task_put(struct insert *insert, const struct point *point)
 {
 	int64_t displacement = point->insn->raw.disp.value;
@@ -770,8 +779,8 @@ static void before(struct insert *insert, const struct point *point)
 /* --- Threads ----------------------------------------------------------------------------- */
 
 /*
- * What lies between two time stamps in inline code, with the same stores and loads. The median:
- * branches and caches are as they usually are.
+ * Measures the ticks between two time stamps of inline code, with the same stores and loads. The
+ * median stands for the usual state of branch predictors and caches.
  */
 static uint64_t calibrate(struct thread *thread)
 {
@@ -856,7 +865,7 @@ static void thread_start(struct thread *thread)
 	__atomic_store_n(&memory->ready, 1, __ATOMIC_RELEASE);
 }
 
-/* What was used since the last event is the innermost routine's. */
+/* Charges the rest of the time to the innermost routine. */
 static void thread_end(struct thread *thread)
 {
 	struct calltree_memory *memory = memory_of(thread);
@@ -874,7 +883,10 @@ static bool charges_resources(struct thread *thread)
 	return has_resources() && memory_of(thread)->ready;
 }
 
-/* What was used up to now is the innermost routine's; the look itself takes nobody's time. */
+/*
+ * Charges the time up to now to the innermost routine; the engine's work that follows is charged to
+ * none.
+ */
 static void work_begin(struct thread *thread)
 {
 	struct private *own = private_of(thread);
@@ -895,7 +907,7 @@ static void work_end(struct thread *thread)
 	memory_of(thread)->last += own->resources.look;
 }
 
-/* What the engine takes to translate code is nobody's time. */
+/* The time for translating code is charged to no routine. */
 static void paused(struct thread *thread, uint64_t ticks)
 {
 	memory_of(thread)->last += ticks;

@@ -23,11 +23,13 @@ struct resources {
 	uint64_t number; /* of the system call that is being done */
 };
 
-/* What was counted so far is nobody's. */
+/* Resources that were used so far are charged to no routine. */
 void resources_start(struct resources *resources);
-/* What was counted since the last time; whether the thread was off its processor. */
+/*
+ * Charges what was counted since the last time; returns whether the thread was off its processor.
+ */
 bool resources_charge(struct resources *resources, struct call_node *node);
-/* The same, which the engine itself has caused. */
+/* The same, for resources that the engine itself has used. */
 void resources_leave_out(struct resources *resources, struct calltree_memory *memory);
 void resources_syscall(struct resources *resources, const struct thread *thread);
 void resources_syscall_done(const struct resources *resources, const struct thread *thread,

@@ -3,11 +3,12 @@
  * Counts reads and writes of data that is marked, by the instruction that does them
  * (wire/mark_data.h).
  *
- * Ranges that are marked hang on the pages that they touch: a shadow page table, a table by hash
- * whose entries are lists of ranges. Ranges of many pages are in a list of their own. Each thread
- * has a filter, a byte for each page number by its low bits, which inline code looks at; only what
- * may be marked comes further. There each instruction has an aside, the range that it touched last;
- * what is not in that comes to the functions here.
+ * Marked ranges are found through a shadow page table: a hash table of pages, whose entries are
+ * lists of the ranges that overlap the page. Ranges of many pages are in a list of their own. Each
+ * thread has a filter, one byte for the low bits of each page number, which inline code tests
+ * first. If the page may hold something marked, inline code compares with the instruction's aside,
+ * a look-aside entry with the range that it accessed last. All other accesses are handled by the
+ * functions here.
  *
  * A string instruction does many accesses. One whose number is known beforehand is counted in front
  * of it, and what was left when it is interrupted is taken back. One that compares is counted
@@ -16,8 +17,9 @@
  * Invariants
  * 1. Ranges and their lists are changed with the engine's lock held, and read without: a range is
  *    empty while it is changed, and lists only grow.
- * 2. A page's byte of the filter is 0 in every thread before anybody can know an address in it:
- *    marks of files come with their module, marks of allocations before the caller has its pointer.
+ * 2. A page's byte of the filter is 0 in every thread before the program can know a marked address
+ *    in it: marks of files are applied when their module is mapped, marks of allocations before the
+ *    caller gets its pointer.
  * 3. An aside is filled only with a range that no other range overlaps, or with a gap between
  *    ranges.
  */

@@ -7,9 +7,10 @@
  * kept here as they are told to the host, and a reading is the sum that the host makes: the block
  * with segment n is executed whenever a segment from n to the last of its fragment is.
  *
- * 1. A segment begins at the instruction that reads: what the thread has executed before is counted
- *    up to there, exactly. Of other threads it is what they have counted so far.
- * 2. What does not fit is not read at all: a reading is right, or there is none.
+ * 1. A segment begins at the instruction that reads, so that the reading thread's counts are exact
+ *    up to there. Of other threads, it sums what they have counted so far.
+ * 2. A mark that does not fit into the tables cannot be read at all: a reading is right, or there
+ *    is none.
  */
 #include "engine/stream.h"
 #include "engine/tools/marks.h"

@@ -4,8 +4,8 @@
  *
  * A visit begins at the mark's first instruction. It ends with the return of a routine, with a jump
  * out of the marked ranges or back to their beginning, and where the host says that a range ends.
- * Visits that have not ended lie in frames. Inline code does what is usual; what is not comes to
- * the functions here.
+ * Visits that have not ended lie in frames. Inline code handles the usual case; the functions here
+ * handle the others.
  *
  * Invariants
  * 1. A frame's stack pointer is that at the beginning of its visit. A routine ends only where the
@@ -226,7 +226,10 @@ static void taken_back(struct thread *thread, uint32_t number, const uint64_t *v
 
 /* --- Places ------------------------------------------------------------------------------ */
 
-/* What finds no room is not timed, and the host sees that visits have no time. */
+/*
+ * Whether there is room for the operations. Without room a visit is not timed; the host sees that
+ * it has no time.
+ */
 static bool has_room(const struct insert *insert)
 {
 	return insert_has_room(insert, 4 + OPS_KEPT);
@@ -438,7 +441,7 @@ static void thread_start(struct thread *thread)
 	__atomic_store_n(&memory->ready, 1, __ATOMIC_RELEASE);
 }
 
-/* What the engine takes to translate code is nobody's time. */
+/* The time for translating code belongs to no visit. */
 static void paused(struct thread *thread, uint64_t ticks)
 {
 	struct mark_times_memory *memory = memory_of(thread);

@@ -11,8 +11,9 @@
  * 1. A visit's stack pointer is the address of its return address, and so is that of a call in it.
  *    A return belongs to the call with its own stack pointer.
  * 2. Only the outermost visit of a thread is kept: what the routine calls itself is part of it.
- * 3. Everything may happen twice in a row: a signal in front of the instruction lets it. A call
- *    takes the place of one with the same stack pointer, and a return that has happened finds none.
+ * 3. Each function may be called twice in a row for the same instruction, if a signal arrives in
+ *    front of it. A call replaces one with the same stack pointer, and a second return finds no
+ *    call.
  */
 #include "wire/mark_visits.h"
 
@@ -288,7 +289,10 @@ static uint64_t random_next(struct private *own)
 	return own->random;
 }
 
-/* The n-th of its sort, from 1 on: the first ones stay, later ones replace one by chance. */
+/*
+ * Reservoir sampling: the first visits of each sort are kept; the n-th visit replaces one of them
+ * with probability (size of the reservoir) / n.
+ */
 static void visit_keep(struct mark_visits_memory *memory, struct private *own, bool slow)
 {
 	uint64_t count = slow ? ++memory->slow : ++memory->usual;

@@ -202,7 +202,7 @@ static uint32_t event_count;
 static uint64_t window; /* when it began, in ticks */
 static uint32_t raised; /* since then */
 
-/* A place that is translated again is the same. */
+/* A place that is translated again keeps its number. */
 static void event_insert(struct insert *insert, uint64_t pc, uint32_t mark)
 {
 	uint32_t i = 0;
@@ -358,7 +358,7 @@ const struct mark_module *mark_module_of(uint64_t pc)
 	return NULL;
 }
 
-/* The instruction that does nothing, by which a program reads marks (include/assay/client.h). */
+/* Whether it is the no-op instruction by which a program reads marks (include/assay/client.h). */
 static bool is_read(const ZydisDecodedInstruction *insn)
 {
 	return insn->mnemonic == ZYDIS_MNEMONIC_NOP && insn->raw.disp.value == MARK_CLIENT_READ;
@@ -560,7 +560,7 @@ static void module_renew(struct mark_module *module)
 	module->table = now;
 }
 
-/* The host knows by it that what it has changed has been taken up. */
+/* Tells the host that this engine works with the newest marks. */
 static void seen_tell(void)
 {
 	struct engine_shared *shared = (struct engine_shared *)engine_boot.shared;

@@ -51,7 +51,7 @@ static void fail(struct calltree *trees, int err)
 	trees->err_sentence = mem_strdup(err_text());
 }
 
-/* As it was at the thread's end: the host could ask only before. */
+/* Notes the thread's name as of its end; the host could read it from /proc only before. */
 static void name_tell(struct calltree *trees, const struct engine_thread *thread,
 		      const struct calltree_memory *memory)
 {

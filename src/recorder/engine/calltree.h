@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sink of the tool calltree: what a thread has left of its calls (wire/calltree.h) goes to the
- * sink of calls when the thread has ended.
+ * The sink of the tool calltree: when a thread has ended, its tree (wire/calltree.h) goes to the
+ * sink of calls.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The catalog of a process: records in, a table of segments and calls to who wants to know out.
- * Nothing in a catalog is believed unchecked.
+ * The catalog of a process: records in, a table of segments and calls of handlers out. Every field
+ * of a record is checked.
  */
 #pragma once
 

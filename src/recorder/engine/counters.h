@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sink of tools' counters: what engines tell of counters in; their sums over all threads and
- * processes, by tool and name, out, for whoever asks at the end.
+ * The sink of tools' counters: counters of threads in; their sums over all threads and processes,
+ * by tool and name, out, at the end.
  */
 #pragma once
 

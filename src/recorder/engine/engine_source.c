@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Theory of operation. A sweep looks where the rings of threads are, then reads all catalogs to
- * their ends, then hands out the segments up to where the rings were: so whatever is handed out has
- * been explained. Slots that are new are looked for now and then, as there are many, and hardly any
- * are in use.
+ * Theory of operation. A sweep first reads the positions of all rings, then reads all catalogs to
+ * their ends, and then hands out the segments up to those positions: so the catalog has told of
+ * every segment that is handed out. New slots are searched for only now and then, because there are
+ * many, and few are in use.
  *
  *	in	the shared memories of all processes that are followed
  *	out	calls of the sinks of engines: processes, modules, threads, segments in their order
@@ -18,14 +18,14 @@
  * The child of a vfork is a thread of its parent's, with a pid of its own, until it executes a
  * program or ends.
  *
- * A pid that was never there may be one of another pid namespace: such a process ends when its
- * catalog says so. In our own namespace it is one that has ended before anybody looked.
+ * A pid that we never found may be one of another pid namespace: such a process ends when its
+ * catalog says so. In our own namespace it is that of a process which has ended before we looked.
  *
  * Each process has memory of its own. A place is a slot of one of these memories: its number, and
  * SLOTS for each memory before that one in our list.
  *
- * 1. The shared memory may hold anything: each field is read once and checked. Who a process is,
- *    its memory does not say, but whoever made that.
+ * 1. The shared memory may hold anything: each field is read once and checked. The pid of a process
+ *    is not read from its memory, but comes from the follower that made the memory.
  * 2. A segment that is handed out is known to its process.
  * 3. A process begins before its threads and ends after them. It ends once.
  * 4. A child's catalog is read after its parent's.
@@ -108,7 +108,7 @@ static uint32_t events_lost_of(const struct view *view)
 	return lost < LOSS_MAX ? lost : LOSS_MAX;
 }
 
-/* From here on the memory may go. */
+/* Drops a memory; from here on it may be unmapped. */
 static void view_drop(struct engine_source *source, struct view *view)
 {
 	source->refused += refused_of(view);
@@ -119,7 +119,7 @@ static void view_drop(struct engine_source *source, struct view *view)
 	*view = (struct view){};
 }
 
-/* Of processes that have ended, and were looked at since. */
+/* Drops memories of processes that had ended before their slots were last looked at. */
 static void views_drop(struct engine_source *source)
 {
 	array_each(&source->views, view)
@@ -235,7 +235,10 @@ static bool pid_alive(uint32_t pid)
 	return pid <= INT_MAX && pid_is_alive((pid_t)pid);
 }
 
-/* As the process says, which can only end itself by it. */
+/*
+ * Whether the pid is of our namespace. The process itself says so; a wrong answer harms only its
+ * own recording.
+ */
 static bool pid_is_ours(const struct engine_source *source, const struct stream_slot *slot)
 {
 	uint32_t space = __atomic_load_n(&slot->pid_space, __ATOMIC_RELAXED);
@@ -469,7 +472,9 @@ static bool thread_begin(struct engine_source *source, struct thread *thread)
 
 /* --- Ends ------------------------------------------------------------------------------------- */
 
-/* Of what has ended, and of what runs as far as it was taken. */
+/*
+ * The totals of threads that have ended, and of those that run as far as their segments were taken.
+ */
 static struct engine_totals totals_now(const struct engine_source *source)
 {
 	struct engine_totals totals = source->totals;
@@ -549,7 +554,7 @@ static void process_end(struct engine_source *source, struct process *process, b
 	process_free(process);
 }
 
-/* A child that says who its parent was may still come. */
+/* Keeps a process that is over, because the catalog of a child that names it may still appear. */
 static void process_keep(struct engine_source *source, struct process *process)
 {
 	process->over = true;
@@ -567,7 +572,7 @@ static bool is_over(const struct thread *thread)
 	return thread->gone || (thread->process && thread->process->gone);
 }
 
-/* Those whose last look was after their end. */
+/* Ends the threads and processes whose slots were looked at after their end. */
 static void ends_serve(struct engine_source *source)
 {
 	size_t kept = 0;
@@ -618,7 +623,10 @@ static void deaths_find(struct engine_source *source)
 
 /* --- Sweeps ----------------------------------------------------------------------------------- */
 
-/* A signal may undo what a thread has appended last. ends: this is the last look at all of them. */
+/*
+ * The last segment of a ring is left there, because a signal may undo it. ends: all rings are
+ * looked at for the last time.
+ */
 static void rings_look(struct engine_source *source, bool ends)
 {
 	array_each(&source->threads, item) {

@@ -130,7 +130,7 @@ void engine_source_tools_set(struct engine_source *source, uint64_t tools);
 /* The three steps of a round (recorder/recorder.h): where rings are, catalogs, segments. */
 void engine_source_look(struct engine_source *source);
 void engine_source_events(struct engine_source *source);
-/* true: something was taken. */
+/* Returns whether anything was taken. */
 bool engine_source_deliver(struct engine_source *source);
 /* All three. */
 bool engine_source_sweep(struct engine_source *source);
@@ -145,10 +145,8 @@ void engine_source_wait(struct engine_source *source, unsigned milliseconds);
  * nothing.
  */
 void engine_source_nap(struct engine_source *source, unsigned milliseconds);
-/* Wakes both, from any thread. */
+/* Wakes engine_source_wait() and engine_source_nap(), from any thread. */
 void engine_source_wake(struct engine_source *source);
-/*
- * What was recorded up to now is taken; what the programs that still run record afterwards is not.
- */
+/* Takes what was recorded up to now; what running programs record afterwards is not taken. */
 void engine_source_finish(struct engine_source *source);
 const struct engine_totals *engine_source_totals(const struct engine_source *source);

@@ -23,7 +23,7 @@ static void span_tell(struct engine_source *source, struct thread *thread, const
 	sinks_tell(source, segments, &thread->told, segments, count);
 }
 
-/* Some of them are not known: around those. */
+/* Hands out the segments around those that are not known. */
 static void span_sort_out(struct engine_source *source, struct thread *thread, size_t count)
 {
 	const struct segment_table *table = thread->process->catalog.table;
@@ -86,7 +86,10 @@ static void counts_read(struct engine_source *source, const struct thread *threa
 			source->counts[i] = counters[first + i] != 0;
 }
 
-/* What counters say is kept or lost replaces what they said before. */
+/*
+ * Adds up what the counters count as kept and as lost; the caller has subtracted what they said
+ * before.
+ */
 static void counts_check(struct engine_source *source, struct thread *thread, uint32_t first,
 			 size_t count)
 {

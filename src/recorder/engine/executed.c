@@ -73,7 +73,7 @@ static void executed_fail(struct executed *executed, int err)
 		return;
 	executed->err = err;
 	executed->err_sentence =
-		mem_strdup(err_text()); /* of this thread; who asks may be another */
+		mem_strdup(err_text()); /* this thread's text; another thread may ask for it */
 }
 
 void executed_create(struct recorder *recorder, const struct executed_options *options,
@@ -150,7 +150,7 @@ static void process_forked(struct executed *executed, const struct engine_proces
 		.kind = EVENT_FORK, .pid = process->pid, .tid = process->pid, .time = now
 	};
 
-	/* As it was before it executed another program. */
+	/* The process as it was before it executed another program. */
 	if (parent->image->to <= now)
 		event.time = parent->image->to - 1;
 	event.fork.ppid = event.fork.ptid = parent->image->pid;
@@ -220,7 +220,7 @@ static void on_process_end(void *ctx, struct engine_process *process)
 
 /* --- Records ---------------------------------------------------------------------------------- */
 
-/* What a program is called whose process has ended before anybody could ask. */
+/* The name of a program whose process has ended before /proc could be read. */
 static void process_name(struct executed *executed, const struct engine_process *process,
 			 const char *path)
 {
@@ -571,7 +571,7 @@ static void totals(void *ctx, struct sink_totals *ret)
 				executed->lost[i] + executed->totals.nobodys[i]);
 }
 
-/* Of this thread. */
+/* The CPU time of this thread. */
 static uint64_t cpu_time(void)
 {
 	struct timespec time;
@@ -581,9 +581,9 @@ static uint64_t cpu_time(void)
 }
 
 /*
- * What runs is stored as well, so that nobody who kills us takes more than what came since. Where
- * that takes long, because very many blocks are executed, it is done less often: programs wait
- * meanwhile.
+ * Counts of running threads are stored as well, so that a recorder that is killed loses only what
+ * came since. If that takes long, because very many blocks are executed, it is done less often,
+ * because programs wait meanwhile.
  */
 static void running_store(struct executed *executed, bool last)
 {
