@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What the load map knows of these processes is what the hooks tell: the process may have ended
- * before anybody could look into /proc, and nothing here needs a privilege. A module is told as one
+ * The load map learns of these processes only from what the hooks tell: the process may have ended
+ * before we could read /proc, and in this way no privilege is needed. A module is told as one
  * mapping from its first byte to its last, which is what the dynamic linker reserves for it.
  */
 #include "recorder/hooks_source.h"
@@ -90,7 +90,7 @@ static void process_tell(struct hooks_source *source, const struct call_result *
 		procfs_identity((pid_t)result->pid, now, event_apply, source);
 }
 
-/* Those of processes that are known; others wait for theirs. */
+/* Tells the load map of the modules of processes that it knows; the others wait until it does. */
 static void modules_tell(struct hooks_source *source, uint64_t now)
 {
 	const struct call_module *module;
@@ -174,7 +174,7 @@ static void names_tell(struct hooks_source *source, struct loadmap_process *proc
 	loadmap_names_give(recorder_loadmap(source->recorder), process, fd);
 }
 
-/* Threads without a call have nothing to say. */
+/* Threads without a call are left out. */
 static int result_deliver(struct hooks_source *source, const struct call_result *result)
 {
 	struct loadmap *loadmap = recorder_loadmap(source->recorder);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * From a process to its trees: the kernel says which files the process has mapped, by inode; two
- * names among them are ours. The descriptor that leads to such a file is somebody's, usually the
- * recorder's: /proc is searched for it. A process finds its slots there by the pid that it knows
- * itself by, which is another one in a container.
+ * names among them are ours. Some process, usually the recorder, has such a file open: /proc is
+ * searched for the descriptor. A process finds its slots there by the pid that it knows itself by,
+ * which is another one in a container.
  */
 #include "recorder/live_calls.h"
 
@@ -73,7 +73,7 @@ static void close_dir(DIR **dir)
 		closedir(*dir);
 }
 
-/* By a descriptor of that process; -1: it has none, or is not ours to look into. */
+/* Opens the file through a descriptor of that process; -1: it has none, or we may not look. */
 static int file_open_of(const char *pid, const struct shared_file *file)
 {
 	AUTO(free_ptr) char *folder = mem_printf("/proc/%s/fd", pid);
@@ -219,7 +219,10 @@ static int process_missing(pid_t pid)
 		       (int)pid);
 }
 
-/* From here on by the pid that was asked for. Who records may not have noticed a process's end. */
+/*
+ * Keeps the results of the pid that was asked for. The recorder may not have noticed yet that a
+ * process has ended.
+ */
 static void results_choose(struct live_calls *live)
 {
 	size_t kept = 0;

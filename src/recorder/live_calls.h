@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Trees of calls as they are now, of a process that an assay calls records meanwhile: as a source
- * of a recorder of our own, which makes a profile of one moment.
+ * The trees of calls, as they are now, of a process that another `assay calls` is recording; a
+ * source of a recorder of our own, which makes a profile of one moment.
  *
- * The process and who records it share memory: that of hooks and of Java's agent
- * (wire/call_area.h), or of the engine (wire/stream.h). It has no name, but whoever records has it
- * open. Neither of them is disturbed, or knows. Nothing in the memory is trusted.
+ * The process and its recorder share memory: that of hooks and of Java's agent (wire/call_area.h),
+ * or of the engine (wire/stream.h). The memory has no name, but the recorder has it open. Neither
+ * process is disturbed. Everything in the memory is checked.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #include "recorder/calls_sink.h"
 
 struct live_calls_totals {
-	const char *events; /* who builds the trees, as a recording of calls calls it */
+	const char *events; /* what builds the trees, as a recording of calls names it */
 	bool timed;
 	uint64_t threads; /* that run and have called something */
 	uint64_t bad; /* trees that made no sense, or were changed all the time */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Without samples, the rings tell of every process of the machine: events that follow only the
- * targets would be copied for each CPU at each fork. What is none of ours is dropped here. With
- * samples, the kernel follows the targets itself.
+ * targets would be copied for each CPU at each fork. Events of other processes are dropped here.
+ * With samples, the kernel follows the targets itself.
  *
  * Events and samples of the rings come in the order of time, so samples are delivered where they
  * stand among the events; there is no step for them.
@@ -41,7 +41,10 @@ struct perf_source {
 	struct sample_tally tally; /* of samples */
 };
 
-/* How many there are. Few events are counted exactly, at a fixed distance. */
+/*
+ * Chooses the periods and returns their number. If events are few, every n-th one is sampled,
+ * without random periods.
+ */
 static size_t periods_choose(const struct perf_source_options *options, uint64_t ret[CLOCKS])
 {
 	bool clock = options->event->kind == SAMPLER_CLOCK;
@@ -235,8 +238,8 @@ static int threads_rescan(struct perf_source *source, pid_t pid)
 }
 
 /*
- * What /proc tells goes to the load map at once: for on_event(), a process whose parent is none of
- * ours would be a new one, with a pid that one of ours had.
+ * What /proc tells goes to the load map directly and not through on_event(), which would take a
+ * process whose parent is not a target for a new process that reuses a target's pid.
  */
 static int processes_learn(struct perf_source *source)
 {

@@ -182,7 +182,10 @@ bool pointers_file_is_device(mode_t mode, dev_t number)
 	return S_ISCHR(mode) && !harmless; /* of a block device, the page cache is mapped */
 }
 
-/* A device can have any name. Whoever may not ask the mapping itself has only the name. */
+/*
+ * A device can have any name, so the mapped file itself is examined; a user who may not do that has
+ * only the name.
+ */
 static bool file_is_device(struct pointers *pointers, uint32_t pid, const struct event_mmap *area)
 {
 	uint64_t key = hash64_pair((uint64_t)area->major << 32 | area->minor, area->inode);
@@ -438,7 +441,7 @@ void pointers_text(struct pointers *pointers, struct process_id process, uint64_
 
 	if (!space || value < ADDRESS_MIN || value >= USER_END || !area_find(space, value))
 		return;
-	/* Its number may be another's by now. */
+	/* The pid may be another process's by now. */
 	now = loadmap_process_at(pointers->loadmap, space->pid, clock_monotonic());
 	if (now && now->id.v == process.v)
 		texts_look(pointers->strings, (pid_t)space->pid, value);

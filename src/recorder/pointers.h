@@ -26,8 +26,8 @@ void pointers_destroy(struct pointers *pointers);
 DEFINE_AUTO(struct pointers, pointers_destroy)
 
 /*
- * Looks at what the process maps. True: some of it may be a device, or it cannot be told. What was
- * known of a process that has ended stays.
+ * Reads the mappings of the process. True: some of them may be a device, or that cannot be told.
+ * The mappings of a process that has ended stay known.
  */
 bool pointers_look(struct pointers *pointers, const struct loadmap_process *process);
 /* Whether the process was looked at. */

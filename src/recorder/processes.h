@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The processes that are there: who created whom, what they are called, in which control group they
- * are, how much time they took. For choosing what is sampled.
+ * The running processes, with parent, name, control group and CPU time; for choosing what is
+ * sampled.
  */
 #pragma once
 
@@ -39,7 +39,7 @@ size_t processes_choose_cgroup(struct processes *processes, const char *path);
 /* Everything in a control group that has the id, or the beginning of it, in its name. */
 size_t processes_choose_container(struct processes *processes, const char *id);
 bool processes_choose_pid(struct processes *processes, pid_t pid);
-/* What chosen ones have created, and so on. */
+/* Chooses all descendants of chosen processes. */
 void processes_choose_children(struct processes *processes);
 
 /* -1: there is no such process. */

@@ -191,7 +191,7 @@ int recorder_fail(struct recorder *recorder, int err)
 
 /* --- Rounds ----------------------------------------------------------------------------------- */
 
-/* Which of the sources take part. */
+/* Whether the source takes part in this round. */
 static bool takes_part(const struct source *source, bool all)
 {
 	return all || !source->paced;
@@ -271,7 +271,7 @@ static bool is_readable(const struct recorder *recorder)
 	return poll(&poller, 1, 0) > 0;
 }
 
-/* Whoever calls without any unpaced source does so because it is time. */
+/* Without an unpaced source the caller makes a round only when it is due. */
 static bool paced_take_part(struct recorder *recorder, uint64_t now)
 {
 	bool due = recorder->last || now >= recorder->due;

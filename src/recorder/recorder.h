@@ -12,8 +12,8 @@
  *	recorder_round()	again and again: when it is due, and when recorder_fd() is readable
  *	recorder_finish()	sources end, names are found, the profile is complete
  *
- * The order of a round. Whoever attributes a record to code asks the load map, so what explains a
- * record must have been applied before the record is delivered. An mmap always precedes, in time,
+ * The order of a round. Sinks attribute records to code by the load map, so the events that explain
+ * a record must have been applied before the record is delivered. An mmap always precedes, in time,
  * the samples and segments that need it. Therefore a round has three steps, each of them for all
  * sources before the next one begins:
  *
@@ -48,7 +48,7 @@ struct recorder_options {
 	bool sync_at_end; /* commits do not wait for the disk: only the end of the recording does */
 	/*
 	 * called by recorder_finish() when only names are missing, which the next reader of the
-	 * profile would find as well: from here on signals may end us; NULL: nobody wants to know
+	 * profile would find as well; from then on a signal may end the process; may be NULL
 	 */
 	void (*written)(void);
 	bool keep_modules; /* sinks look names up themselves: modules stay open until the end */
@@ -98,7 +98,7 @@ int recorder_metric_set(struct recorder *recorder, enum recording_kind kind, con
 			const char *unit, uint64_t total);
 
 int recorder_start(struct recorder *recorder);
-/* It turned out that there is nothing to record: it counts as never started. */
+/* Nothing could be recorded: the recorder counts as never started. */
 void recorder_abandon(struct recorder *recorder);
 /* The steps look, events, deliver and settle, and nothing else: for work that takes long. */
 int recorder_intake(struct recorder *recorder);
@@ -116,14 +116,14 @@ void recorder_wait(struct recorder *recorder);
 /* Ends recorder_wait(), from any thread. */
 void recorder_wake(struct recorder *recorder);
 /*
- * Whoever is called after each commit, in the thread that makes the rounds; NULL: nobody. Not while
- * another thread makes a round.
+ * Sets a function that is called after each commit, in the thread that makes the rounds; NULL:
+ * none. Must not be called while another thread makes a round.
  */
 void recorder_watch(struct recorder *recorder, void (*watch)(void *ctx), void *ctx);
 /* How often it has committed. */
 uint64_t recorder_commits(const struct recorder *recorder);
-/* Those of the sink of that kind, which must be there. */
+/* The totals of the sink of that kind, which must exist. */
 void recorder_totals(struct recorder *recorder, enum recording_kind kind, struct sink_totals *ret);
 
-/* What records are still under way is taken, and the profile completed. */
+/* Takes the records that are still on their way, and completes the profile. */
 int recorder_finish(struct recorder *recorder);

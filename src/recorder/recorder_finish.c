@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The end of a recording: what is still under way comes in, everything is written, locations get
+ * The end of a recording: the last records are taken, everything is written, and locations get
  * their names.
  *
  *	in	a recorder whose command has ended
  *	out	a finished profile, with names
  *	owner	the recorder: this is a part of it
  *
- * Names come last and in a transaction of their own. Whoever kills the recorder before them loses
- * no records: the next reader of the profile finds the names (symbolise_unfinished()).
+ * Names come last and in a transaction of their own. If the recorder is killed before that, no
+ * records are lost: the next reader of the profile finds the names (symbolise_unfinished()).
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -25,12 +25,12 @@ struct recorder {
 	unsigned pause_ms; /* from one visit of paced sources to the next */
 	uint64_t commit_due;
 	uint64_t commits;
-	void (*watch)(void *ctx); /* told of each commit; NULL: nobody is */
+	void (*watch)(void *ctx); /* called after each commit; NULL: none */
 	void *watch_ctx;
 	bool kept; /* what was committed stays there without recorder_finish() */
 	bool last; /* recording has ended: nothing is left for later */
 	int err; /* the first failure; 0: none */
-	char *err_sentence; /* what it said; the thread that asks may be another one */
+	char *err_sentence; /* the text of that failure; another thread may ask for it */
 };
 
 /* Keeps the first failure. Returns it, with its sentence, also when err is 0. */

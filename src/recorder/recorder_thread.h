@@ -13,6 +13,6 @@ struct recorder_thread;
 
 /* The recorder has been started, and must outlive the thread. */
 int recorder_thread_start(struct recorder *recorder, struct recorder_thread **ret);
-/* Ends the thread. What went wrong in it, recorder_finish() will tell. NULL is fine. */
+/* Ends the thread; recorder_finish() returns its first failure. NULL is allowed. */
 void recorder_thread_stop(struct recorder_thread *thread);
 DEFINE_AUTO(struct recorder_thread, recorder_thread_stop)

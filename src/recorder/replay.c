@@ -8,9 +8,9 @@
  *
  * Theory. The kernel and this file run the same micro-operations through the same uop_step().
  * Everything that step takes from outside is in the record: registers, translations, memory. So
- * both pass through the same states, and this one can look at each of them at leisure. What an
- * instruction did is read off its micro-operations: the register it writes, the memory it reads and
- * writes, where it goes.
+ * both pass through the same states, and here there is time to examine each of them. The effect of
+ * an instruction follows from its micro-operations: the register it writes, the memory it reads and
+ * writes, and where it goes.
  *
  * Invariants
  * 1. The order of log words is that of the kernel (wire/run.h); every word is taken once.
@@ -47,8 +47,8 @@ enum {
 #include "isa/uop_exec.h"
 
 /*
- * Whether there is a result is seen by whether something is stored, and what is compared may stand
- * for it.
+ * The sources that have to be noted for those that are wanted: whether an instruction has a result
+ * shows in whether it stores, and a compared value may stand for its result.
  */
 static uint32_t sources_noted(uint64_t needs)
 {
@@ -176,7 +176,10 @@ static void address_note(struct replay *replay, const struct uop *uop)
 		fact(replay, SELECTION_ADDRESS2, address, 8);
 }
 
-/* What can be seen only before the operation. */
+/*
+ * Notes what is known only before the operation is executed: its address, and the value that it
+ * stores.
+ */
 static void before_uop(struct replay *replay, const struct uop *uop)
 {
 	unsigned size = size_of(uop);
@@ -583,10 +586,7 @@ static void translation_fetch(const struct translation *translation)
 		__builtin_prefetch(uops + i * LINE);
 }
 
-/*
- * What will be needed soon: the notes of the block's instructions, and the block that may come
- * next.
- */
+/* Prefetches the notes of the block's instructions, and the block that may come next. */
 static void block_fetch(const struct replay *replay)
 {
 	const struct translation *translation = replay->translation;

@@ -14,8 +14,8 @@ enum {
 };
 
 /*
- * Runs wait before they are replayed. So each side's time is divided by the runs that it is done
- * with.
+ * Runs wait before they are replayed, so the kernel's and the recorder's time are each divided by
+ * the number of runs that they have finished.
  */
 static double run_cost(const struct run_budget *budget, const struct run_use *use)
 {
@@ -35,7 +35,10 @@ static double sample_time(const struct run_budget *budget, const struct run_use 
 	return use->samples ? (double)use->age_ns / (double)use->samples : NS_PER_MS;
 }
 
-/* Of the recording, or of the programs' time: a server that mostly waits stays cold for longer. */
+/*
+ * Whether this is in the first seconds of the recording, or of the programs' CPU time: a server
+ * that mostly waits stays cold for longer.
+ */
 static bool is_first(const struct run_budget *budget, const struct run_use *use)
 {
 	uint64_t first = FIRST_SECONDS * (uint64_t)NS_PER_S;

@@ -278,8 +278,8 @@ static int target_add(struct sampler_source *source, pid_t pid, bool from_exec)
 }
 
 /*
- * From now on the sampler follows its targets: whoever tells of their children must be enabled
- * already.
+ * From now on the sampler follows its targets, so the source of process events must have been
+ * enabled before.
  */
 static int enable(void *ctx)
 {

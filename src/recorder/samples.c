@@ -27,7 +27,7 @@ struct samples {
 	struct sample_tally tally; /* the source's */
 	uint64_t kept;
 	uint64_t orphaned; /* counted, but the stack never came */
-	uint64_t unread; /* the kernel has seen them, and they never arrived; known at the end */
+	uint64_t unread; /* seen by the kernel but never received; known at the end */
 	uint64_t ends[STACK_END_COUNT]; /* sums up to kept */
 	ARRAY(uint64_t) cpus; /* what each has seen, by number */
 	uint64_t cpus_read; /* when, in ns since `started` */
@@ -191,8 +191,8 @@ void samples_tally_set(struct samples *samples, const struct sample_tally *tally
 }
 
 /*
- * Nobody knows when between two readings a processor saw its samples: each second gets its part, so
- * that a recorder which is late does not look like processors that were idle.
+ * When a processor saw its samples between two readings is not known. Each second gets its part of
+ * them, so that a late recorder does not look like idle processors.
  */
 static int cpu_ticks_spread(struct samples *samples, uint32_t cpu, uint64_t count, uint64_t begin,
 			    uint64_t end)

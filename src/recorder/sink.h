@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A sink: what becomes of records. Samples, values and executed code are sinks; call trees,
- * counters and sharing would be others. Each sink makes one recording of the profile.
+ * A sink turns records into rows of the profile. Samples, values, executed code, calls, waits and
+ * marks have a sink each. Each sink makes one recording of the profile.
  *
  * Sources hand their records to a sink by the sink's own functions (samples_count(), values_run(),
  * ...). What all sinks have in common is how their work gets into the profile, and that is this

@@ -9,8 +9,7 @@
  *
  * Invariants
  * 1. values seen = values kept + those of sites beyond max_sites + those in the queue.
- * 2. A hint is believed only if the site has the key that is wanted. So hints may be stale, or
- *    anything.
+ * 2. A hint is used only if the site has the wanted key. So hints may be stale or wrong.
  * 3. Sites never move and never go: a number stands for one site.
  */
 #include "recorder/site_table.h"

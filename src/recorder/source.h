@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A source: what records come from. The BPF sampler, the kernel's perf rings and the rings of
- * engines are sources; a clock at the scheduler's switch or an agent in a Java machine would be
- * others.
+ * A source delivers records. The BPF sampler, the kernel's perf rings, the BPF programs at the
+ * scheduler's switch, the rings of engines and the memory of hooks are sources.
  *
  * A source knows the sinks that its records go to and calls them directly, with records of its own
  * kind: the samples of a sampler and the segments of an engine have nothing in common. What all

@@ -4,7 +4,8 @@
  *
  *	in	the locations of a profile, and a function that opens a module
  *	out	rows of symbols, frames, files, parameters and code
- *	owner	nobody: it is a call; the recorder makes it at the end, a reader for what was killed
+ *	owner	nobody: it is a call; the recorder makes it at the end, a reader if the recorder was
+ *		killed
  *
  * Locations come sorted by module and address. Each module is opened once, its locations are
  * resolved in ascending order and many at a time, their frames are written in the order of their

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What the kernel charged to threads, told apart by the tasks that they worked on. A notice has a
- * thread's sums as of when a task begins or ends; what has changed since the last one goes to who
- * ran until then, by the rules of calls/reuse.h. What a thread uses between tasks is its own.
+ * thread's sums as of when a task begins or ends; the change since the last notice is charged to
+ * the task that ran until then, by the rules of calls/reuse.h. What a thread uses between tasks is
+ * charged to the thread itself.
  */
 #pragma once
 

@@ -7,7 +7,7 @@
  *	owner	values_sink.c
  *
  * 1. Every run that the kernel has sent is kept or counted as lost.
- * 2. Values taken in the kernel have no owner: they may be anybody's.
+ * 2. Values taken in the kernel have no owner, because they may belong to any user.
  */
 #include "recorder/values.h"
 

@@ -149,8 +149,8 @@ static struct thread_id thread_find(struct waits_sink *sink, uint32_t tgid, uint
 }
 
 /*
- * A thread is found by when it began to run its program, as in waits_sink_thread(): what it waits
- * for in the middle of an exec is the old program's.
+ * A thread is found by the time when it began to run its program, as in waits_sink_thread(): a wait
+ * in the middle of an exec belongs to the old program.
  */
 int waits_sink_count(struct waits_sink *sink, const struct wait_key *key,
 		     const struct wait_count *count)
@@ -260,7 +260,7 @@ static uint64_t times_of(const uint64_t *sums)
 	return all;
 }
 
-/* Whose task. */
+/* The task that a row belongs to. */
 struct task_row {
 	struct waits_sink *sink;
 	const struct thread_slot *slot;
@@ -286,7 +286,7 @@ static struct thread_cpu *open_at(struct waits_sink *sink, uint32_t cpu)
 	return &sink->last.items[cpu];
 }
 
-/* What was completed is charged where the thread was last charged. */
+/* Adds what sums_complete() has added to the processor where the thread was last charged. */
 static void open_interval_keep(struct waits_sink *sink, const struct thread_slot *slot,
 			       const uint64_t *sums)
 {

@@ -291,7 +291,7 @@ static int schema_open(sqlite3 **ret)
 	return err;
 }
 
-/* Whether the file's table of that name was made by the same text as ours. */
+/* Whether the file's table of that name was created by the same text as ours. */
 static int table_check(sqlite3 *db, const char *path, sqlite3_stmt *find, sqlite3_stmt *ours)
 {
 	const char *name = (const char *)sqlite3_column_text(ours, 0);
@@ -333,7 +333,10 @@ int container_check_tables(sqlite3 *db, const char *path)
 	return err;
 }
 
-/* What a file may do to its reader, turned off before the first statement. */
+/*
+ * Turns off features of SQLite by which a hostile file could harm its reader, before the first
+ * statement.
+ */
 static void defend(sqlite3 *db)
 {
 	sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);

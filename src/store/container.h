@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The profile as a file: what it is before anything in it is believed, and how SQLite opens it.
+ * The profile as a file: checks before SQLite reads anything in it, and how SQLite opens it.
  * Private to store/.
  */
 #pragma once

@@ -9,8 +9,8 @@
  *			reads that descriptor and nothing else
  *	in its folder	a log lies beside it, in a folder where only the caller can write: it is
  *			being recorded, or its recorder was killed. SQLite reads file and log
- *	as a copy	a log in any other folder, or a journal: both files are copied into a folder
- *			that is nobody else's, where SQLite may recover what it likes
+ *	as a copy	a log in any other folder, or a journal: both files are copied into a
+ *			private folder, where SQLite may run its recovery
  *
  * Invariants
  * 1. Reading changes nothing where the profile lies, but for the -shm of the second way.
@@ -196,7 +196,7 @@ struct scratch {
 static const char *const scratch_names[] = { "profile", "profile-wal", "profile-journal",
 					     "profile-shm" };
 
-/* What is open stays readable. */
+/* Removes the private folder; files that are open stay readable. */
 static void scratch_remove(struct scratch *scratch)
 {
 	for (size_t i = 0; i < sizeof(scratch_names) / sizeof(*scratch_names); i++)
@@ -215,7 +215,7 @@ static int copy_failed(const struct source *source, int err)
 		       source->path, strerror(err));
 }
 
-/* A folder that nobody else can enter; what it is called by then does not matter. */
+/* Makes a folder that only the caller can enter. */
 static int scratch_make(const struct source *source, struct scratch *ret)
 {
 	const char *folder = getenv("TMPDIR");
@@ -267,7 +267,7 @@ static int file_copy(const struct source *source, const struct scratch *scratch,
 	return err ? copy_failed(source, -err) : 0;
 }
 
-/* What changes when the log begins again, after all of it has gone into the file. */
+/* Reads the header of the log, which changes when the log is begun anew after a checkpoint. */
 static void log_header(const struct source *source, uint8_t ret[LOG_HEADER])
 {
 	memset(ret, 0, LOG_HEADER);
@@ -275,7 +275,7 @@ static void log_header(const struct source *source, uint8_t ret[LOG_HEADER])
 		memset(ret, 0, LOG_HEADER);
 }
 
-/* File and log of one time: a recorder may be at work. */
+/* Copies file and log as of one moment, although a recorder may be writing them. */
 static int files_copy(const struct source *source, const struct scratch *scratch)
 {
 	uint8_t before[LOG_HEADER], after[LOG_HEADER];
@@ -295,7 +295,7 @@ static int files_copy(const struct source *source, const struct scratch *scratch
 		       source->path);
 }
 
-/* The copy is looked at: what lies in the other folder may change at any time. */
+/* Checks the copy, because the original may change at any time. */
 static int journal_check(const struct source *source, const struct scratch *scratch)
 {
 	if (source->journal < 0)

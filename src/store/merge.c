@@ -12,7 +12,8 @@
  *			columns of type SUM
  *	others		as the functions below say
  *
- * A table that is added later is merged without a word here, unless it needs one.
+ * A table that is added later is merged by its description; this file changes only if that is not
+ * enough.
  *
  * Invariants
  * 1. What is written depends on the order of the parts only in the ids, and in which of several
@@ -211,9 +212,9 @@ void merge_translate(const struct part *part, enum store_table_id table, const v
 }
 
 /*
- * Parts may know more or less of a row: whoever has no debug information knows no lines. Whether
- * this is the best so far, whatever came first: the highest rank, and of several that differ the
- * one with the highest hash.
+ * Parts may have more or fewer details of a row: without debug information there are no lines.
+ * Whether these details are the best so far, independent of the order of the parts: those with the
+ * highest rank, and among different ones of the same rank those with the highest hash.
  */
 static bool details_are_best(struct merge *merge, enum store_table_id table, uint32_t id,
 			     uint64_t rank, uint64_t hash)
@@ -491,7 +492,7 @@ static int frames_merge(struct merge *merge, struct part *part)
 	return err;
 }
 
-/* The more parts, the more is known of its lines. */
+/* A block that is divided into more parts has better line information. */
 static int block_parts_merge(struct merge *merge, struct part *part)
 {
 	const struct profile *p = part->profile;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Merging the values of one site: totals add up, moments by the formula of Chan, Golub and LeVeque,
- * lists by who knows them. Lists that cannot be one stay two rows of the site.
+ * Merges the values of one site: totals are added, moments are combined by the formula of Chan,
+ * Golub and LeVeque, and lists by the caller's lists_merge(). Lists that cannot be one stay two
+ * rows of the site.
  */
 #include <inttypes.h>
 #include <stdlib.h>

@@ -30,7 +30,10 @@ bool place_folder_is_safe(int dir)
 	       !(info.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/* A folder that this user made for a profile of that name: nobody else can have. */
+/*
+ * Whether the folder was made by this user for a profile of that name; no other user can have made
+ * it.
+ */
 static bool is_private(int dir)
 {
 	struct stat info;
@@ -180,7 +183,7 @@ void place_leave(struct place *place)
 		return;
 	unlinkat(place->dir, place->name, 0);
 	inner_remove(place);
-	/* The folder may be anybody's: only what is still a link of ours goes. */
+	/* Other users may write in the folder, so only a link that is still ours is removed. */
 	if (place_stat(place, "", &info) == 0 && S_ISLNK(info.st_mode) && info.st_uid == geteuid())
 		unlinkat(place->dir, place->name, 0);
 }

@@ -45,7 +45,7 @@ bool place_folder_is_safe(int dir);
 int place_enter(struct place *place);
 /* Makes the link. -EEXIST: somebody else was faster. */
 int place_publish(struct place *place);
-/* The file is whole: it takes the place of the link, and the private folder is gone. */
+/* The file is complete: replaces the link by it, and removes the private folder. */
 int place_settle(struct place *place);
 /* Removes the private folder, which has no profile any more, and the link to it. */
 void place_leave(struct place *place);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Reads a profile into arrays, domain by domain, and believes nothing on the way.
+ * Reads a profile into arrays, domain by domain, and checks everything on the way.
  *
  *	in	a file, and the domains that a view needs
  *	out	struct profile: an array for each table, checked
@@ -83,7 +83,7 @@ static uint64_t table_rows(sqlite3 *db, const struct store_table *table)
 	return (uint64_t)sqlite3_column_int64(statement, 0);
 }
 
-/* Counting takes a part of the time of reading: only where somebody waits. */
+/* Counting rows takes a part of the time of reading, so it is done only if progress is shown. */
 static uint64_t rows_expected(const struct profile_source *source, uint64_t tables)
 {
 	uint64_t rows = 0;

@@ -12,8 +12,9 @@
 #include "store/store.h"
 
 /*
- * What a profile is loaded by: a view says what it needs, and nothing else is read. What rows refer
- * to comes with them: samples bring stacks, locations, modules, threads and processes.
+ * The parts in which a profile is loaded: a view names those that it needs, and no other is read.
+ * Rows that are referred to are loaded with them: samples bring stacks, locations, modules, threads
+ * and processes.
  */
 #define PROFILE_DOMAINS(X)                                                                         \
 	X(TASKS, "processes and threads")                                                          \

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What must hold in a table beyond what the types of its columns say, and what is made of its rows
- * once they are there. What bytes hold is for those to judge who decode them; here they are bytes,
- * and not too many.
+ * Checks that the types of columns do not express, and what is computed from rows after they were
+ * read. The content of byte strings is checked by their decoders; here only their size is.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -293,7 +292,7 @@ static void block_part_check(struct reader *reader, void *row)
 		reader_wrong(reader, "a number is out of range");
 }
 
-/* Parts may, in a file that lies, have more instructions together than their block. */
+/* In a corrupt file, the parts of a block may together have more instructions than the block. */
 static int executions_done(struct reader *reader)
 {
 	const struct profile *p = reader->profile;

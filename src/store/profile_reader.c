@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Tables of a file that nobody vouches for, read by their descriptions.
+ * Reads the tables of a file of unknown origin by their descriptions.
  *
  * A file has no checksums, and a page may be linked from several places, so that even a small file
  * could yield rows without end. Hence:

@@ -11,8 +11,8 @@
 enum { READER_SUMS = 16 /* columns of type SUM that a table may have; asserted */ };
 
 /*
- * What goes wrong in a row is kept in `wrong` until the row has been read, so that the functions
- * that read it need no ifs.
+ * The first error in a row is kept in `wrong` until the row has been read, so that the functions
+ * that read its columns need not check for errors.
  */
 struct reader {
 	struct profile *profile;

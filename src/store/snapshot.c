@@ -33,7 +33,7 @@ int store_snapshot(const char *path, const char *to)
 		return err;
 	if (sqlite3_open_v2(to, &copy, flags, NULL))
 		return container_error(copy, to, "create");
-	/* It is looked at and thrown away. */
+	/* The copy is temporary, so it need not survive a crash. */
 	sqlite3_exec(copy, "pragma synchronous = off", NULL, NULL, NULL);
 	return pages_copy(from, copy, to);
 }

@@ -129,7 +129,9 @@ static int kind_check(const struct place *place, const struct stat *info)
 	return 0;
 }
 
-/* What is there, seen through a link of the caller's own; -ENOENT: nothing that matters. */
+/*
+ * What lies at the place, through a link of the caller's own; -ENOENT: nothing that has to be kept.
+ */
 static int place_look(const struct place *place, struct stat *ret)
 {
 	AUTO(free_ptr) char *name = place_file(place, "");
@@ -287,7 +289,7 @@ int store_place(const char *path, const char *target)
 	return err;
 }
 
-/* Asked without changing anything, so that a complete profile may lie anywhere. */
+/* Reads only, so that a complete profile may lie in any folder. */
 static int unfinished_check(const char *path)
 {
 	AUTO(container_close_auto) sqlite3 *db = NULL;

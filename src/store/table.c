@@ -151,7 +151,7 @@ static void column_create(const struct store_column *column, bool is_rowid, stru
 		strbuf_printf(out, " primary key");
 	else if (!may_be_null(column->type))
 		strbuf_printf(out, " not null");
-	/* A 0 refers to nothing. */
+	/* Columns of these two types may hold 0, which is no id, so they get no foreign key. */
 	if (store_type_is_reference(column->type) && column->type != STORE_ABOVE &&
 	    column->type != STORE_REF_OR_ZERO)
 		strbuf_printf(out, " references %s", store_tables[column->table].name);

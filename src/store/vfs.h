@@ -13,9 +13,9 @@ extern const char vfs_in_folder[];
 /* The same without locks, for folders that cannot be written. */
 extern const char vfs_in_folder_unlocked[];
 /*
- * The name is the number of a descriptor that is open for reading. It is a file that nobody
- * changes, with nothing beside it: no log, no journal, no locks. It is shown as one without a log
- * even if its recorder was killed before it had one.
+ * The name is the number of a descriptor that is open for reading. The file is treated as
+ * immutable, with no log, no journal and no locks. It is shown as one without a log even if its
+ * recorder was killed before it had one.
  */
 extern const char vfs_descriptor[];
 

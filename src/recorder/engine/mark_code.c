@@ -36,7 +36,7 @@ void mark_code_count(struct mark_code *code, uint32_t list, const struct stream_
 	uint64_t key = (uint64_t)list << LIST_SHIFT |
 		       (uint64_t)block->instructions << INSTRUCTIONS_SHIFT | block->length;
 
-	/* Longer than blocks are: an engine's that was tampered with. */
+	/* Longer than any block: the program has overwritten the catalog. */
 	if (block->instructions > STREAM_BLOCK_INSTRUCTIONS_MAX || block->length > EXTENT_MASK)
 		return;
 	*map_at(&code->executed, key, NULL) += times;
@@ -54,7 +54,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* Of a run, as far as the block goes; false: it does not get there. */
+/* Makes the piece of a run as far as the block reaches; false: it does not reach it. */
 static bool piece_make(const struct stream_mark *mark, uint32_t instructions, uint32_t length,
 		       struct piece *ret)
 {
@@ -97,7 +97,7 @@ static int piece_write(struct mark_code *code, const struct mark_run *run,
 	return err ? err : store_add(recorder_store(code->recorder), STORE_TABLE_mark_code, &row);
 }
 
-/* What the executions of blocks that end alike, with the same list, come to. */
+/* Writes the executions of blocks that end at the same place and have the same list. */
 static int list_write(struct mark_code *code, const struct mark_run *runs,
 		      const struct map_slot *slot, struct thread_id thread)
 {

@@ -28,13 +28,14 @@ struct mark_counts {
 	struct mark_code code; /* what the ending thread executed of each */
 	struct loadmap *loadmap;
 	struct mark_memory memory;
-	struct mark_readings *readings; /* of times and data, while programs run */
+	struct mark_readings *readings; /* sums of times and data, while programs run */
 	struct mark_events *events;
-	struct marks_live *live; /* NULL: nobody looks while programs run */
+	struct marks_live *live; /* NULL: marks are not read while programs run */
 	uint64_t began; /* CLOCK_MONOTONIC: second 0 of the recording */
 	struct mark_sums sums; /* what the ending thread executed */
 	struct mark_sums ended; /* what all that have ended executed */
-	struct mark_sums running; /* what those that run have executed, while counters are read */
+	/* what running threads have executed; only while counters are read */
+	struct mark_sums running;
 	struct mark_sums sampled; /* what rows of samples say so far */
 	bool last; /* nothing is counted any more */
 	struct engine_totals totals;
@@ -272,7 +273,7 @@ static void on_thread_end(void *ctx, struct engine_thread *thread)
 							  .visits = sum->visits,
 							  .instructions = sum->instructions };
 
-		/* A number that was never given is an engine's that was tampered with. */
+		/* A number that we never gave: the program has overwritten the catalog. */
 		if ((sum->visits || sum->instructions) && i < counts->marks_written)
 			fail(counts, store_add(counts->store, STORE_TABLE_mark_execution, &row));
 	}
@@ -332,7 +333,10 @@ void mark_counts_last(struct mark_counts *counts)
 	counts->last = true;
 }
 
-/* Counters of all threads have been read: what they say, and what has ended, is all there is. */
+/*
+ * The counters of all threads have been read: adds up what they say and what threads that have
+ * ended have counted.
+ */
 static void fold(struct mark_counts *counts)
 {
 	uint64_t now = clock_monotonic();

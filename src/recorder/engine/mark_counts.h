@@ -15,12 +15,12 @@
 struct mark_counts;
 
 /*
- * All must outlive it. live: NULL if nobody looks while programs run. Threads are those that the
- * sink of executed code knows: that one is added after this.
+ * All must outlive it. live: NULL if marks are not read while programs run. Threads are those that
+ * the sink of executed code knows: that one is added after this.
  */
 struct mark_counts *mark_counts_create(struct recorder *recorder, struct marks *marks,
 				       struct marks_live *live);
-/* Whether somebody wants to know what counters say now: then the source is to tell. */
+/* Whether a reader waits for the counters as they are now; then the source is to read them. */
 bool mark_counts_due(struct mark_counts *counts);
 /* The source has ended: what it tells next is the last. */
 void mark_counts_last(struct mark_counts *counts);

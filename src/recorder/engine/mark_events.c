@@ -108,7 +108,7 @@ static uint64_t since_begin(const struct mark_events *events, uint64_t time)
 	return time > began ? time - began : 0;
 }
 
-/* A stack that cannot be walked is not known; the event is one all the same. */
+/* An event whose stack cannot be walked is kept without a stack. */
 static struct stack_id stack_walk(struct mark_events *events, struct engine_process *process,
 				  const struct stream_event *event)
 {
@@ -135,7 +135,7 @@ static uint64_t ns_of(const struct mark_events *events, uint64_t ticks)
 	return (uint64_t)((double)ticks * ns / (double)(__rdtsc() - events->start_ticks));
 }
 
-/* Of data what was done to it; the engine may be anybody's. */
+/* For data: how it was accessed. The program may have overwritten the value. */
 static const char *access_text(uint32_t access)
 {
 	static const char *const texts[] = { "", "read", "written", "read and written" };
@@ -188,7 +188,7 @@ static void visits_write(struct mark_events *events, const struct engine_thread 
 			events->waiting.items[kept++] = waiting;
 			continue;
 		}
-		/* A number that was never given is an engine's that was tampered with. */
+		/* A number that we never gave: the program has overwritten the catalog. */
 		if (waiting.event->mark && waiting.event->mark < events->marks)
 			visit_write(events, thread, waiting.event);
 		else

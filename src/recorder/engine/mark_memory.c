@@ -13,7 +13,7 @@
 
 enum { PS_PER_NS = 1000 };
 
-/* More than a thread can have done: somebody has written there. */
+/* A larger count is impossible: the program has overwritten it. */
 static const uint64_t count_max = 1ull << 56;
 
 void mark_memory_init(struct mark_memory *memory, struct recorder *recorder, struct marks *marks)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What threads leave of marks that are timed and of data that is marked (wire/mark_times.h,
- * wire/mark_data.h) in; rows of the profile out. The memory is shared with the program: nothing in
- * it is believed.
+ * The memory of threads with timed marks and marked data (wire/mark_times.h, wire/mark_data.h) in;
+ * rows of the profile out. The memory is shared with the program, so everything in it is checked.
  */
 #pragma once
 

@@ -22,7 +22,7 @@ struct mark_readings {
 	struct mark_timing timing; /* the one in hand */
 };
 
-/* More than a thread can have done: somebody has written there. */
+/* A larger count is impossible: the program has overwritten it. */
 static const uint64_t count_max = 1ull << 56;
 
 enum { OVERHEAD_MAX = 1 << 20 };

@@ -7,7 +7,7 @@
  *	mark_readings_take()	each thread's memory, again and again; the last time it is ending
  *	mark_readings_fold()	all threads have been taken
  *
- * The memory is shared with the program: nothing in it is believed.
+ * The memory is shared with the program, so everything in it is checked.
  */
 #pragma once
 

@@ -7,7 +7,7 @@
 #include "recorder/engine/executed.h"
 #include "wire/mark_visits.h"
 
-/* More than a visit can have done: somebody has written there. */
+/* A larger amount is impossible: the program has overwritten it. */
 static const uint64_t amount_max = 1ull << 56;
 
 struct writing {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Single visits that a thread leaves (wire/mark_visits.h) in; rows of the profile out. The memory
- * is shared with the program: nothing in it is believed.
+ * The single visits that a thread has kept (wire/mark_visits.h) in; rows of the profile out. The
+ * memory is shared with the program, so everything in it is checked.
  */
 #pragma once
 

@@ -15,7 +15,7 @@ struct ring {
 	struct stream_slot *slot;
 	const char *bytes;
 	uint32_t size; /* of the ring, bytes */
-	uint64_t taken; /* ours: what the slot says is for the producer */
+	uint64_t taken; /* our own count; the one in the slot is only read by the producer */
 	uint64_t position; /* of the producer when we last looked */
 	bool broken; /* it was where it cannot be: nothing is taken any more */
 };
@@ -36,5 +36,5 @@ bool ring_peek(const struct ring *ring, void *ret, size_t size);
  * then use their place.
  */
 size_t ring_take(struct ring *ring, void *ret, size_t size);
-/* If the producer waits, it need not any more. */
+/* Wakes the producer if it waits. */
 void ring_release(struct ring *ring);

@@ -63,7 +63,7 @@ DEFINE_AUTO(struct segment_table, segment_table_release)
 uint32_t segment_table_limit(const struct segment_table *table);
 /* false: every number from 1 to the limit is known. */
 bool segment_table_has_gaps(const struct segment_table *table);
-/* The table that knows the segment, this one or one that it inherits from; NULL: nobody does. */
+/* The table that holds the segment, this one or one that it inherits from; NULL: no table does. */
 const struct segment_table *segment_table_find(const struct segment_table *table, uint32_t segment,
 					       const struct segment **ret);
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A counter is inherited by what its thread creates. A thread that is created while counters are
- * set may have inherited one and get another: so its threads are looked at again afterwards, and
- * all is done anew if there are others.
+ * A counter is inherited by the threads that its thread creates. A thread that is created while
+ * counters are opened may have inherited one and get another. So the list of threads is read again
+ * afterwards, and if it has changed, all counters are opened anew.
  */
 #include "recorder/probes/probes.h"
 
@@ -250,7 +250,7 @@ __attribute__((noinline)) static void visited(void)
 	__asm__ volatile("");
 }
 
-/* Of this thread's time on a processor: others may run meanwhile. */
+/* The CPU time of this thread, which does not depend on other processes. */
 static uint64_t time_spent(void)
 {
 	struct timespec time;
