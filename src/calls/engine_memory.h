@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The tree of calls that the engine keeps of a thread (wire/calltree.h), as reports want it. */
+/* Makes a snapshot of the tree of calls that the engine keeps for a thread (wire/calltree.h). */
 #pragma once
 
 #include "calls/snapshot.h"

@@ -143,7 +143,7 @@ static char *name_of(const struct taken *taken)
 	return mem_strndup(taken->payload, taken->payload_size);
 }
 
-/* Charges up to now: all of it while the thread runs, or only what everybody used. */
+/* Charges the time up to now: to the thread while it runs, otherwise as elapsed time only. */
 static void charge(struct call_thread *thread, const struct taken *taken)
 {
 	if (thread->out)

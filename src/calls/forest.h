@@ -3,8 +3,8 @@
  * The trees of all threads of a trace, built from its event records (wire/call_events.h). A living
  * source hands over the same records, so both give the same trees.
  *
- * A trace is not trusted: a record that makes no sense is refused and counted, a trace that cannot
- * be read any further is an error.
+ * Traces are checked: an inconsistent record is refused and counted, and a trace that cannot be
+ * read any further is an error.
  */
 #pragma once
 

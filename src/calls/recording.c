@@ -60,7 +60,7 @@ static int make_library(struct call_recording *recording)
 	return done == size ? 0 : err_set(-errno, "cannot make the hooks: %s", strerror(errno));
 }
 
-/* What is not a method has its name from here. */
+/* Writes the names of routines that are not methods. */
 static int make_names(struct call_recording *recording)
 {
 	AUTO(free_ptr) char *first = mem_printf("%x 1 [garbage collection]\n", CALL_JAVA_GC);
@@ -74,7 +74,7 @@ static int make_names(struct call_recording *recording)
 	return 0;
 }
 
-/* Its size cannot change: nobody who has it can take a page away from under us. */
+/* The file's size is sealed: no process that has it can truncate it while we have it mapped. */
 static int make_area(struct call_recording *recording)
 {
 	const struct call_area *limits = &recording->limits;
@@ -96,7 +96,10 @@ static int make_area(struct call_recording *recording)
 	return 0;
 }
 
-/* Programs need to know it; a hundredth of a second tells it to about ten parts in a million. */
+/*
+ * Programs need the rate; measuring for a hundredth of a second gives it to about ten parts in a
+ * million.
+ */
 static uint64_t ticks_per_ms(struct call_recording *recording)
 {
 	uint64_t ticks;
@@ -431,7 +434,7 @@ int call_recording_create(const struct call_recording_options *options, struct c
 
 /* --- Another one's ---------------------------------------------------------------------------- */
 
-/* Whoever has the memory may have written anything there. */
+/* Every process that has mapped the memory may have written anything there. */
 static bool limits_fit(const struct call_area *limits, uint64_t size)
 {
 	return limits->magic == CALL_AREA_MAGIC && limits->version == CALL_AREA_VERSION &&
@@ -443,7 +446,10 @@ static bool limits_fit(const struct call_area *limits, uint64_t size)
 	       (size - CALL_AREA_SLOTS) / limits->slot_bytes >= limits->slot_count;
 }
 
-/* Memory of a process, as that of names is: no other file that somebody has named there. */
+/*
+ * Opens the file of names, which must be a file in memory (memfd): the path comes from a program
+ * and could name any file.
+ */
 static int names_open(const char *path)
 {
 	AUTO(close_fd) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

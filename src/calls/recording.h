@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Trees of calls of programs that were compiled with calls of hooks: shared memory
- * (wire/call_area.h), the hooks that are preloaded (src/hooks), and what they left there. The
+ * Records trees of calls of programs that were compiled with hooks: makes the shared memory
+ * (wire/call_area.h), has the hooks (src/hooks) preloaded, and reads the trees that they build. The
  * caller starts the program and waits.
  *
- * Nothing in the shared memory is trusted: a tree that makes no sense is counted and left out.
+ * Everything in the shared memory is checked: an inconsistent tree is counted and left out.
  */
 #pragma once
 
@@ -41,8 +41,8 @@ void call_recording_destroy(struct call_recording *recording);
 DEFINE_AUTO(struct call_recording, call_recording_destroy)
 
 /*
- * What was written to a file of events, as if it were recorded now: trees of threads that have all
- * ended, or stopped without a word. refused: records that made no sense.
+ * Reads a file of events as if it were recorded now; its threads have all ended, or were killed.
+ * refused: inconsistent records.
  */
 int call_recording_read(const char *path, const struct call_recording_options *options,
 			struct call_recording **ret);
@@ -59,7 +59,10 @@ bool call_recording_timed(const struct call_recording *recording);
 const char *call_recording_names(const struct call_recording *recording);
 /* Of the last write to the file of events; 0 or a negative errno. */
 int call_recording_events_error(const struct call_recording *recording);
-/* Events that were not written, since the host was taken to be gone; records that were refused. */
+/*
+ * Events that were not written, because a program took the host to be gone; records that were
+ * refused.
+ */
 uint64_t call_recording_dropped(const struct call_recording *recording);
 
 /* Sets, and takes away, what programs that are started meanwhile find in their environment. */
@@ -70,11 +73,11 @@ int call_recording_environment(struct call_recording *recording, bool on);
  * then.
  */
 void call_recording_poll(struct call_recording *recording);
-/* Those that were taken so far. They are the recording's. */
+/* The trees that were taken so far; they belong to the recording. */
 struct call_results *call_recording_ended(struct call_recording *recording);
 /*
- * The threads that still run, or ended without a word, as they are now. The results are the
- * caller's.
+ * The trees of threads that still run, or were killed, as they are now. The results belong to the
+ * caller.
  */
 void call_recording_running(struct call_recording *recording, struct call_results *ret);
 
@@ -103,12 +106,12 @@ bool call_recording_has_java(void);
 /* Paths by which another process finds the area and the agent; the caller frees them. */
 char *call_recording_area_path(const struct call_recording *recording);
 char *call_recording_agent_path(const struct call_recording *recording);
-/* Trees that made no sense. */
+/* The number of inconsistent trees. */
 uint64_t call_recording_bad(const struct call_recording *recording);
 
 /* The modules that processes told, from 0 on; NULL: there is no such one yet. */
 const struct call_module *call_recording_module_at(struct call_recording *recording,
 						   uint32_t number);
-/* The file in which the address lay, and where in it. False: none that is known. */
+/* The file in which the address lay, and the address in the file. False: it is not known. */
 bool call_recording_module(const struct call_recording *recording, uint32_t pid, uint64_t address,
 			   const char **ret_path, uint64_t *ret);

@@ -127,7 +127,8 @@ static void add_node(struct work *work, const struct call_row *row)
 	}
 	*array_push(&work->path) = (struct path_step){ .routine = id, .hidden = above };
 	work->routines.items[id].active = row->level + 1;
-	if (!outermost) { /* The inner call has it; it is no longer below the outer one's child. */
+	/* The amount belongs to the inner call, and no longer to the child of the outer one. */
+	if (!outermost) {
 		struct call_row *outer = edge_row(work, id, true, work->path.items[above].routine);
 
 		outer->cum -= row->cum;

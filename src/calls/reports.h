@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a tree of calls says, as rows for one metric: the tree itself, each routine, and each
- * routine between those that call it and those that it calls.
+ * Reports of a tree of calls for one metric: the tree itself, each routine, and each routine with
+ * its callers and callees.
  *
  * A routine that is on a path more than once counts once: its cumulative and elapsed amounts are
- * those of its outermost calls, so that no share exceeds the whole. Of what lies below two calls of
- * the same routine, the inner one has it: a child row holds what was used below the routine's call
- * of that child, up to the routine's next call on the path. In each stanza then, and this is
- * checked:
+ * those of its outermost calls, so that no share exceeds the whole. An amount below two calls of
+ * the same routine belongs to the inner one: a child row holds what was used below the routine's
+ * call of that child, down to the next call of the routine itself on the path. In each stanza then,
+ * and this is checked:
  * 1. the parents' calls are the routine's calls,
  * 2. the parents' base is the routine's base,
  * 3. the parents' cumulative amounts are the routine's cumulative amount,

@@ -6,7 +6,7 @@ struct reuse_thread *reuse_current(const struct reuse_entry *entry)
 	return entry->thread && entry->thread->on == entry ? entry->thread : NULL;
 }
 
-/* A notice that changes nothing about who runs. */
+/* A notice after which the same thread runs. */
 static struct reuse_turn turn_as_it_is(const struct reuse_entry *entry)
 {
 	struct reuse_thread *current = reuse_current(entry);
@@ -14,7 +14,7 @@ static struct reuse_turn turn_as_it_is(const struct reuse_entry *entry)
 	return (struct reuse_turn){ .payee = current ? current : entry->own };
 }
 
-/* Who ran until now gets the change, and runs no more. */
+/* The thread that ran until now is charged the change, and stops running. */
 static struct reuse_turn current_leaves(struct reuse_entry *entry)
 {
 	struct reuse_thread *current = reuse_current(entry);

@@ -3,8 +3,8 @@
  * A tree of calls at one moment, with everything that is a sum: cumulative and elapsed amounts of
  * each node, the nodes of each routine, and an order in which parents come before children.
  *
- * It is made from a tree that is being built, here or in another process. The head and the nodes
- * are then not trusted: numbers that lead nowhere or in circles are an error.
+ * It is made from a tree that is being built, in this process or in another one. The head and the
+ * nodes are checked: links to nodes that do not exist, and cycles, are errors.
  */
 #pragma once
 
@@ -31,7 +31,7 @@ struct call_snapshot {
 
 /*
  * room: how many nodes lie at `nodes` at most. -EAGAIN: the tree was being changed all the time;
- * try again later. -EINVAL: it is none.
+ * try again later. -EINVAL: it is not a tree.
  */
 int call_snapshot_take(struct call_snapshot *snapshot, const struct call_tree_head *head,
 		       const void *nodes, uint32_t room);
@@ -51,8 +51,8 @@ void call_snapshot_settle(struct call_snapshot *snapshot, uint64_t overhead);
 uint64_t call_snapshot_overhead(const struct call_snapshot *snapshot, uint64_t overhead);
 
 /*
- * Makes routines that are not wanted part of whoever calls them: what they used goes to the node
- * of the caller, and what they called is below it. Equal paths that result become one.
+ * Removes routines that are not wanted: their own amounts are added to the node of the caller, and
+ * their callees become children of it. Equal paths that result become one.
  */
 int call_snapshot_fold(struct call_snapshot *snapshot, bool (*wanted)(void *ctx, uint64_t routine),
 		       void *ctx);

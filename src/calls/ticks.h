@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a tick of the time stamp counter is, as compared with the clock. */
+/* Measures the time stamp counter against the clock. */
 #pragma once
 
 #include <stdint.h>

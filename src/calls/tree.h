@@ -123,7 +123,7 @@ static inline void call_tree_charge(struct call_tree *tree, const struct call_am
 	}
 }
 
-/* The thread goes on running: what its own counters went on since is not its own doing. */
+/* The thread runs again: the increase of its counters since the last event is not charged to it. */
 void call_tree_resume(struct call_tree *tree, const struct call_amount *now);
 /* The counters begin here, with nothing charged. */
 void call_tree_start(struct call_tree *tree, const struct call_amount *now);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Readings are made at the interval, and in between whenever somebody asks. Those at the interval
- * are compared with the one before them; those in between with the last one at the interval.
+ * Counters are read at a fixed interval, and in between on request. A reading at the interval is
+ * compared with the one before it; a reading on request with the last one at the interval.
  */
 #include "marks/live.h"
 
@@ -19,7 +19,7 @@ struct events_list {
 };
 
 struct marks_live {
-	pthread_mutex_t lock; /* of all that follows */
+	pthread_mutex_t lock; /* protects all fields below */
 	pthread_cond_t folded; /* a reading was made */
 	uint64_t interval;
 	uint64_t next; /* when the next one at the interval is due */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What marks have counted so far, while programs run: written by the thread that records, read by
+ * The counts of marks so far, while programs run: written by the thread that records, read by
  * others.
  *
  *	marks_live_due()	the recorder: whether counters are to be read now
@@ -19,7 +19,7 @@
 /* What a mark has counted, in all threads, those that have ended included. */
 struct mark_sum {
 	uint64_t visits, instructions;
-	/* Of marks that are timed: visits that have ended, without what measuring costs. */
+	/* Of timed marks: visits that have ended; times exclude the cost of measuring. */
 	uint64_t timed, time_ns, slower;
 	uint64_t reads, writes; /* of data; an operand that is read and written is both */
 	/* ns, of visits that ended since the reading at the interval before; 0: none did */
@@ -45,7 +45,7 @@ void marks_reading_deinit(struct marks_reading *reading);
 bool marks_reading_find(const struct marks_reading *reading, struct marks *marks, const char *text,
 			struct mark_sum *ret_now, struct mark_sum *ret_earlier);
 
-/* Something that is worth a row of the profile. */
+/* An event that becomes a row of the profile. */
 struct marks_event {
 	uint64_t time; /* CLOCK_MONOTONIC */
 	const char *cause; /* as in the table mark_event */
@@ -65,15 +65,16 @@ void marks_live_destroy(struct marks_live *live);
 DEFINE_AUTO(struct marks_live, marks_live_destroy)
 
 /*
- * Whoever is called after each reading that is due, in the thread that records; NULL: nobody. The
- * reading is lent.
+ * Sets a function that is called after each reading at the interval, in the thread that records;
+ * NULL: none. The reading is valid during the call.
  */
 void marks_live_watch(struct marks_live *live,
 		      void (*watch)(void *ctx, const struct marks_reading *reading), void *ctx);
 
 /*
- * Whoever is called, in the thread that records, when a visit of a mark has raised an event: site
- * is what lies on top of the stack, at a routine's entry its return address. NULL: nobody.
+ * Sets a function that is called, in the thread that records, when a visit of a mark has raised an
+ * event; NULL: none. site is the word on top of the stack, which at a routine's entry is its return
+ * address.
  */
 typedef void marks_live_visit(void *ctx, uint32_t pid, uint32_t mark, uint64_t site);
 void marks_live_follow(struct marks_live *live, marks_live_visit *visit, void *ctx);

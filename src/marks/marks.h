@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The marks of a recording: what a user has given, what became of it in each file, and the tables
- * that engines look them up in (wire/marks.h).
+ * The marks of a recording: as the user has given them, where they lie in each file, and the tables
+ * in which engines look them up (wire/marks.h).
  *
  *	marks_create()
  *	marks_add(), marks_add_file()	before anything runs
@@ -10,8 +10,8 @@
  *	marks_change_add(),		while programs run
  *	marks_change_remove()
  *
- * A mark has a number, from 1 on. A pattern is a mark by itself, which stands for nothing, and
- * each routine that it finds is another one.
+ * A mark has a number, from 1 on. A pattern is a mark that has no place of its own; each routine
+ * that it finds is another mark.
  *
  * Marks are added by one thread; marks_each() may be called by another at the same time.
  */
@@ -80,35 +80,44 @@ uint32_t marks_timed_by(const struct marks *marks, uint32_t timer);
  */
 int marks_change_add(struct marks *marks, const char *text);
 int marks_change_remove(struct marks *marks, const char *text);
-/* Marks as they were given that are not removed. */
+/* The number of marks, as the user has given them, that are not removed. */
 size_t marks_active(const struct marks *marks);
-/* Whether an engine that works with that generation has taken the last change up. */
+/* Whether an engine that works with that generation has seen the last change. */
 bool marks_are_seen(const struct marks *marks, uint32_t generation);
 /* Modules whose marks found no room, or whose file could not be read. */
 uint64_t marks_failed(const struct marks *marks);
 
-/* Those with numbers from `from` on; what was told stays as it is but for places. */
+/*
+ * Tells the marks with numbers from `from` on; of a mark that was told, only its places change
+ * later.
+ */
 void marks_each(struct marks *marks, uint32_t from,
 		void (*tell)(void *ctx, const struct mark *mark), void *ctx);
-/* Of what was given as that text, or begins with it up to a comma: what it is, lent. */
+/*
+ * Finds the mark that was given as that text, or as that text and attributes behind a comma; *ret
+ * is lent.
+ */
 bool marks_spec(struct marks *marks, const char *text, struct mark_spec *ret);
 /* Likewise: its own number, and of a pattern those that it has found. */
 void marks_numbers(struct marks *marks, const char *text, void (*tell)(void *ctx, uint32_t number),
 		   void *ctx);
-/* As what the mark was given, or the pattern that found it; freed by the caller; NULL: unknown. */
+/*
+ * The text as which the mark, or the pattern that found it, was given; freed by the caller; NULL:
+ * unknown.
+ */
 char *marks_given(struct marks *marks, uint32_t number);
 /* Places from `from` on, in the order in which they were found. */
 void marks_places_each(struct marks *marks, size_t from,
 		       void (*tell)(void *ctx, uint32_t number, const struct mark_place *place),
 		       void *ctx);
 /*
- * The routine of a process that holds the address, as a mark: MODULE!NAME; NULL: not known. By the
- * thread that calls marks_module(). The caller frees it.
+ * The routine of a process that holds the address, written as a mark: MODULE!NAME; NULL: not known.
+ * The caller frees it. Called by the thread that calls marks_module().
  */
 char *marks_routine_at(struct marks *marks, uint32_t pid, uint64_t address);
 /*
- * Code of modules that are mapped, page by page, as a mark: the page with that number, or the first
- * one if there are not so many. *number is that of the next. NULL: no such module is mapped. By the
- * thread that calls marks_module(). The caller frees it.
+ * A page of code of a mapped module, written as a mark: the page with that number, or the first one
+ * if there are not so many. *number becomes that of the next page. NULL: no such module is mapped.
+ * The caller frees it. Called by the thread that calls marks_module().
  */
 char *marks_page(struct marks *marks, const char *module, uint64_t *number);

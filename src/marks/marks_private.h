@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What marks.c, which owns the marks, and resolve.c, which finds them in files, share. */
+/* Shared by marks.c, which owns the marks, and resolve.c, which finds them in files. */
 #pragma once
 
 #include <pthread.h>
@@ -38,7 +38,9 @@ struct named {
 	uint32_t older; /* the one before with the same hash, + 1; 0: none */
 };
 
-/* The functions of a file, which are kept: to read its symbol tables again takes long. */
+/*
+ * The functions of a file. They are kept, because reading its symbol tables again would take long.
+ */
 struct functions {
 	bool ready;
 	struct symbol_name *items; /* by address; the texts are in the table */

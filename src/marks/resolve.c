@@ -157,7 +157,10 @@ static void declared_ready(struct reading *reading)
 
 static size_t function_at(const struct reading *reading, uint64_t address);
 
-/* A visit ends behind a range, unless that is another function: nothing arrives there from here. */
+/*
+ * A visit ends at the instruction behind a range, unless another function begins there, which
+ * control does not enter from the range.
+ */
 static void range_time(struct reading *reading, uint32_t number, uint64_t address, uint64_t size)
 {
 	struct module *module = reading->module;
@@ -228,7 +231,7 @@ static void routine_time(struct reading *reading, uint32_t number,
 	parts_each(reading, function, part_time, timer);
 }
 
-/* Single visits are kept, and how often each block was executed in them. */
+/* Marks what the tool mark_visits needs: the entry, and the routine's blocks. */
 static void routine_visits(struct reading *reading, uint32_t number,
 			   const struct symbol_name *function)
 {

@@ -6,8 +6,8 @@
  *
  * 1. A start is in the table once. If several names begin there, one that is to be skipped decides;
  *    otherwise the routine is wanted if one of them is.
- * 2. A part of a function that the compiler has moved away ("name.cold") is no function: whoever
- *    goes there jumps, and is still in the function itself.
+ * 2. A part of a function that the compiler has moved away ("name.cold") is no function: control
+ *    reaches it by jumps from the function itself.
  */
 #include "marks/routines.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Routines of the files that programs map, for the engine's tool calltree: where they begin, which
- * of them are told apart, and which allocate (wire/routines.h).
+ * of them get nodes of their own, and which allocate (wire/routines.h).
  *
  *	routines_create(), routines_publish()	before anything runs
  *	routines_module()			each time that an engine has seen code that is new
@@ -24,7 +24,7 @@ struct routine_patterns {
 	size_t count;
 };
 
-/* Which functions are told apart. Those that are not are part of whoever calls them. */
+/* Which functions get nodes of their own. The others count as part of their callers. */
 struct routine_choice {
 	struct routine_patterns only; /* none: all */
 	struct routine_patterns skip;
@@ -38,8 +38,8 @@ struct routines_options {
 };
 
 /*
- * Whether the function is told apart, by its name, its name without what follows a parenthesis, or
- * its name in the object file. Of one with several names, each is asked.
+ * Whether the function gets nodes of its own, by its name, its name up to a parenthesis, or its
+ * name in the object file. A function with several names is asked about once for each.
  */
 enum routine_wish { ROUTINE_UNWANTED, ROUTINE_NOT_MEANT, ROUTINE_WANTED };
 /* Where the name of a part goes on behind that of its function ("name.cold"); NULL: it is whole. */

@@ -637,8 +637,8 @@ static bool reads(const struct rule *rule, const char *mark)
 }
 
 /*
- * Whether what the one does may make the other one fire. One that stops what it looks at itself
- * ends, and may.
+ * Whether an action of the one may make the other one fire. A rule may stop a mark that it reads
+ * itself, because that ends.
  */
 static bool leads_to(const struct rule *from, const struct rule *to)
 {

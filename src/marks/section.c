@@ -222,7 +222,10 @@ static bool header_is_named(int fd, const Elf64_Shdr *names, const Elf64_Shdr *h
 	       !memcmp(name, section_name, sizeof(name));
 }
 
-/* Whatever the headers are, a file without the section is no error. */
+/*
+ * Finds the section's header; a file without the section is no error, whatever its other headers
+ * are.
+ */
 static bool header_find(int fd, Elf64_Shdr *ret)
 {
 	Elf64_Ehdr elf;

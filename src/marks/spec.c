@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Reads marks. Nothing that is read is believed: a mark may come from a file of anybody's. */
+/* Parses marks. Every part is checked, because a mark may come from a file of unknown origin. */
 #include "marks/spec.h"
 
 #include <errno.h>
