@@ -33,7 +33,7 @@ static int match_order(const void *left, const void *right)
 	return (a->symbol > b->symbol) - (a->symbol < b->symbol);
 }
 
-/* Where the tool only marks, nobody counted. */
+/* A tool that only marks code (coverage) gives no counts. */
 bool annotate_is_executed(const struct profile *profile)
 {
 	return !profile_holds(profile, DOMAIN_SAMPLES) && profile_holds(profile, DOMAIN_EXECUTED) &&
@@ -187,7 +187,7 @@ static const struct column marked_columns[] = {
 	[A_LINE] = { "line", "", COLUMN_INTEGER, COLUMN_DATA },
 };
 
-/* Where the executions of a block begin or end to count. */
+/* An address from which on the executions of a block are added or subtracted. */
 struct edge {
 	uint64_t address;
 	uint64_t change; /* added, modulo 2^64 */
@@ -251,7 +251,7 @@ static int edge_order(const void *left, const void *right)
 	return (a->address > b->address) - (a->address < b->address);
 }
 
-/* Each instruction from the location on was executed so often, if that is in the function. */
+/* Adds so many executions to each instruction from the location on, if that is in the function. */
 static void edges_add(struct annotation *annotation, uint32_t location, uint32_t length,
 		      uint64_t count)
 {
@@ -617,7 +617,7 @@ static void marked_totals_set(struct table *table, const struct profile *profile
 	}
 }
 
-/* Kinds of instructions have no places. */
+/* A mark on a kind of instruction has no places of its own. */
 static const char *marked_heading(const struct profile *profile)
 {
 	for (size_t i = 1; i < profile->mark_count; i++)

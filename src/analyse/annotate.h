@@ -34,7 +34,10 @@ void annotate_find(const struct profile *profile, const struct filter *filter, c
 
 /* What instructions are counted by; the profile must hold either. */
 bool annotate_is_executed(const struct profile *profile);
-/* Then only marked instructions are: the profile needs DOMAIN_MARKS and DOMAIN_MARKED. */
+/*
+ * Whether only marked instructions are counted: then the profile needs DOMAIN_MARKS and
+ * DOMAIN_MARKED.
+ */
 bool annotate_is_marked(const struct profile *profile);
 /* By symbol: the samples of annotate_match; the caller's to free. */
 uint64_t *annotate_samples(const struct profile *profile, const struct filter *filter);

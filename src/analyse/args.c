@@ -2,7 +2,7 @@
 /*
  * Functions with the most common values of their arguments.
  *
- * Without debugging information nobody says how many arguments a function has: six registers are
+ * Without debug information it is not known how many arguments a function has: six registers are
  * recorded, whatever they hold. For people, only those are shown that the function's code reads
  * before it writes them, or, where the code is not at hand, all up to the last one that has a value
  * with some share. Programs get all.
@@ -287,7 +287,10 @@ static const struct column argument_columns[] = {
 	[G_DISTINCT] = { "distinct", "", COLUMN_COUNT, COLUMN_DATA },
 };
 
-/* What a person reads once, in the first row of a function or, by caller, of a call site. */
+/*
+ * Fills the cells that text shows only once, in the first row of a function or, by caller, of a
+ * call site.
+ */
 static void heading_fill(struct table *table, struct cell *row, const struct profile *profile,
 			 const struct callee *callee, bool again)
 {

@@ -3,9 +3,9 @@
  * Code and tasks measured by what was executed. Counts are of blocks; the parts of a block say
  * which functions and lines its instructions belong to. A block counts where it begins.
  *
- * Totals are of the metric, instructions or blocks. What was lost are segments, and nobody knows
- * how many instructions they had: they are taken to be as long as the others on average. Where the
- * tool only marks, each block counts once, whichever thread executed it, and the metric is blocks.
+ * Totals are of the metric, instructions or blocks. Losses are counted in segments, whose number of
+ * instructions is not known: they are taken to be as long as the others on average. Where the tool
+ * only marks, each block counts once, whichever thread executed it, and the metric is blocks.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ struct tally {
 	uint64_t instructions, blocks;
 };
 
-/* What the filters leave of the profile. */
+/* The executions that the filters select. */
 struct executed {
 	const struct profile *profile;
 	const struct filter *filter;

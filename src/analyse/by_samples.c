@@ -3,7 +3,7 @@
  * Code and tasks measured by samples. Code has self, the samples in itself, and total, those in it
  * or in anything that it called; a task has all its samples, and those in the kernel.
  *
- *	in	the samples of a profile that the filters leave
+ *	in	the samples of a profile that the filters select
  *	out	an amount for each row: self and total, or samples and those in the kernel
  *	owner	measure.c, which calls it
  */

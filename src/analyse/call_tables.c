@@ -73,7 +73,7 @@ struct work {
 	bool timed;
 };
 
-/* Less was used than the hooks' own cost was taken to be: nothing that can be told from it. */
+/* An amount below 0 is less than the hooks' own cost that was subtracted: it is shown as 0. */
 static uint64_t at_least_none(uint64_t ticks)
 {
 	return (int64_t)ticks < 0 ? 0 : ticks;

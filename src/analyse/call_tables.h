@@ -12,7 +12,10 @@
 struct call_name {
 	const char *symbol;
 	const char *module; /* NULL: unknown */
-	bool unnamed; /* symbol was made for want of a name, and does not outlive the input */
+	/*
+	 * symbol is a text that was made in place of a missing name; it lives as long as the input
+	 */
+	bool unnamed;
 	uint32_t symbol_id, module_id; /* of the profile; 0: unknown */
 };
 

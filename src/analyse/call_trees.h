@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The trees of calls of a profile: rows of call_node and call_amount in, trees that
- * calls/reports.h and call_tables.h take out.
+ * The trees of calls of a profile: rows of call_node and call_amount in; out, trees for
+ * calls/reports.h and call_tables.h.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The call tree of a profile by function: what a flame graph draws. Stacks that differ only in
+ * The call tree of a profile by function, as a flame graph draws it. Stacks that differ only in
  * addresses are one node, and each sample is at the node that it was taken in.
  */
 #pragma once

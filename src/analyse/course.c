@@ -30,7 +30,7 @@ enum {
 	PARTS_MAX = 1 << 17,
 };
 
-/* What is too short to be shown by itself. */
+/* Stretches that are too short to be shown by themselves. */
 struct gathering {
 	uint64_t begin, length, trips;
 	uint64_t *sums; /* by path of the process: its instructions */
@@ -258,7 +258,7 @@ static uint64_t stratum_hot(struct making *making, const struct repeated *stratu
 	return gathering_end(gathering, ret_instructions);
 }
 
-/* What was gathered before has been written: its memory is used for the parts. */
+/* Everything gathered so far has been written, so its memory is used for the parts. */
 static uint32_t stratum_new(struct making *making, const struct repeated *stratum, uint64_t next)
 {
 	struct course *course = making->course;
@@ -315,7 +315,7 @@ static void various_take(struct making *making, const struct repeated *stratum)
 			      stratum->trips * it->trips * making->weights[it->path]);
 }
 
-/* The stratum that was repeated comes no more. */
+/* Ends the stratum that was repeated. */
 static void stratum_end(struct making *making)
 {
 	struct repeated *stratum = &making->stratum;

@@ -5,8 +5,8 @@
  * to its end. A stretch is a cycle that was run some times in a row; what is shorter than a
  * picture could show is put together, with the path that most of it went to.
  *
- * A cycle is the same each time, so a stretch of a million trips can be looked into at any
- * magnification: what it holds is told once.
+ * A cycle is the same on each trip, so its content is stored once, and a stretch of a million trips
+ * can be shown at any magnification.
  */
 #pragma once
 
@@ -30,7 +30,7 @@ struct course_thread {
 	size_t first, count; /* stretches, by level and begin */
 };
 
-/* Of a stratum: a path, run some times; or various ones, of which `path` is the hottest. */
+/* A part of a stratum: a path and its trips; or several paths, of which `path` is the hottest. */
 struct course_part {
 	uint32_t path;
 	uint64_t trips;

@@ -344,7 +344,10 @@ static void row_add(struct table *table, const struct diff *diff, uint32_t entit
 	subject_fill(table, row, &diff->subjects.items[entity - 1]);
 }
 
-/* What was executed is counted, so the counts themselves say what changed; errors say nothing. */
+/*
+ * Executed code is counted exactly, so the columns of errors are left out and those of counts are
+ * shown.
+ */
 static void columns_make_exact(struct table *table)
 {
 	struct column *columns = table_alloc(table, D_COLUMNS * sizeof(*columns));

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What changed between two profiles, told apart from what sampling alone makes of two equal runs.
- */
+/* The difference of two profiles, with a test whether it is larger than sampling errors explain. */
 #pragma once
 
 #include <stdbool.h>

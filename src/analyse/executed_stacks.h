@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Executed code as if every instruction had been a sample: for trees, call graphs, differences and
- * the formats of others, which are written for samples.
+ * Presents executed code as if every instruction had been a sample: for trees, call graphs,
+ * differences and exports, which are written for samples.
  */
 #pragma once
 

@@ -24,7 +24,8 @@
 struct making {
 	struct flame *flame;
 	struct map children; /* parent and function to node */
-	struct map functions; /* number of whoever names it to number here */
+	/* number of a function in its source (profile or call tree) to its number here */
+	struct map functions;
 };
 
 static void making_deinit(struct making *making)
@@ -137,7 +138,7 @@ static uint32_t slots_below(struct stacks *stacks, uint32_t place, uint32_t stac
 	return place;
 }
 
-/* Stack 0, which nobody knows, has a name as well. */
+/* Stack 0, which stands for unknown stacks, has a name as well. */
 static uint32_t stack_place(struct stacks *stacks, uint32_t stack)
 {
 	const struct profile_stack *all = stacks->forest->profile->stacks;
@@ -312,7 +313,7 @@ int flame_calls(struct flame *flame, const struct profile *profile)
 
 /* --- Executed code ---------------------------------------------------------------------------- */
 
-/* What was lost is beside the rest, of thread 0, which is nobody. */
+/* Losses are rows of their own, of thread 0, which stands for no thread. */
 static void losses_take(struct making *making, const struct profile *part)
 {
 	for (size_t i = 0; i < part->loss_count; i++) {

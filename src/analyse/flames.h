@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Call trees of what is not samples, for flame graphs: the time that threads waited, by the stack
- * at which they left the processor, the calls of threads, by path, and the instructions that were
- * executed, by the stack that they ran on. Each thread has rows of its own, so that a picture can
- * be of one of them, and of any metric.
+ * Call trees for flame graphs of other things than samples: the time that threads waited, by the
+ * stack at which they left the processor; the calls of threads, by path; and the instructions that
+ * were executed, by their stack. Each thread has rows of its own, so that a picture can be of one
+ * of them, and of any metric.
  */
 #pragma once
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the blocks of a profile do when they run once, from the code that can still be found. */
+/*
+ * The heat of blocks (how many instructions, loads, branches ... one execution does), from the code
+ * that can still be found.
+ */
 #pragma once
 
 #include "analyse/instruction.h"

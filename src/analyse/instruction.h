@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/*
- * What views say about instructions: their text, and what the values captured at them are values
- * of.
- */
+/* Instructions for views: their text, and which operand or object a captured value belongs to. */
 #pragma once
 
 #include <Zydis/Zydis.h>

@@ -3,9 +3,9 @@
  * What paths repeat in: strata, which are cycles of repeated paths, and the layers above, cycles of
  * what is below them.
  *
- * Cycles are kept by process, and only those that were run more than once. The others are counted:
- * the view of layers has both, with what was cut because it was too long and what was broken
- * because memory was full.
+ * Cycles are kept by process, and only those that were run more than once. The others are only
+ * counted: the view of layers has both numbers, and how many cycles were cut because they were too
+ * long or broken because memory was full.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Views of code and of tasks, by samples, by what was executed or by calls. What a row is about
- * (a function, a line, a module, a process, a thread) is told apart from what is measured: either
- * metric gives rows of the same form, and every view is written once.
+ * Views of code and of tasks, by samples, by executed code or by calls. What a row stands for (a
+ * function, a line, a module, a process, a thread) is separate from what is measured: every measure
+ * gives rows of the same form, so that each view is written once.
  */
 #pragma once
 

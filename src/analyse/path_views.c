@@ -4,7 +4,7 @@
  *
  *	in	a profile of a trace and a request
  *	out	the table of paths, or of what is in them
- *	owner	whoever asks for the view; views.c calls it
+ *	owner	the caller of view_run() (views.c)
  *
  * How often a path was run is in the tables of cycles, for all threads of its process together.
  * Where a filter leaves only some of them, it is counted in their rows. A path that was forgotten

@@ -5,7 +5,7 @@
  *
  *	in	the words of a command line, or one text as in an address
  *	out	struct view_request: view, filters, order, limit, metric
- *	owner	whoever asks: a command or the server
+ *	owner	the caller: a command or the server
  */
 #include "analyse/request.h"
 

@@ -5,8 +5,8 @@
  *
  * Rows come sorted by location, item, caller and owner, so that rows to be merged lie side by side
  * and one list is in memory at a time. A list that stands alone is shown as it was recorded. When a
- * second one joins it, both move into a larger list first, so that little has to be given up:
- * merging is unbiased anyway, and the bounds say what it cost.
+ * second one joins it, both move into a larger list first, so that few entries have to be dropped.
+ * Merging is unbiased in any case, and the bounds tell its error.
  *
  *  1. Every list given to a view has a total above 0 and as many words as its item.
  *  2. A row whose list cannot be read, or does not fit its item or its neighbours, is counted in

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What every analysis gives and every report takes: typed columns, flat rows, and the totals that
- * the shares are over. Column names are the names of the JSON form; the same thing has the same
- * name in every view.
+ * Tables, which all analyses make and all reports print: typed columns, flat rows, and the totals
+ * of which shares are parts. Column names are the names of the JSON form; the same thing has the
+ * same name in every view.
  *
  * A cell starts as "nothing" (JSON null, blank in text). Strings are borrowed from the profile,
  * which must outlive the table, or given to the table by table_own().
@@ -34,7 +34,7 @@ enum column_use {
 	COLUMN_PEOPLE, /* text only: a composition of data columns */
 };
 
-/* What is left of a text that is too long for its column. */
+/* Which part of a text is kept that is too long for its column. */
 enum column_cut {
 	CUT_MIDDLE, /* beginning and end */
 	CUT_NAME, /* of "name+0x4e (inlined) [module]" the offset, and what fits of the name */
@@ -52,7 +52,7 @@ struct column {
 	enum column_cut cut;
 	/*
 	 * Above 0: left out of text where the line is too narrow for the comfort of others, the
-	 * highest first. What a row is about and what rows are sorted by have 0.
+	 * highest first. Columns that identify a row, or by which rows are sorted, have 0.
 	 */
 	unsigned spare;
 	unsigned comfort; /* elastic: not made narrower while something is to spare; 0: 16 */
@@ -112,7 +112,7 @@ struct table {
 	size_t unreadable; /* of views of values: lists that could not be read and are left out */
 	bool filtered; /* totals.selected is less than kept by the user's wish */
 	const char *empty; /* why there are no rows; NULL: there are some */
-	const char *heading; /* what people have to know of all rows; NULL: nothing */
+	const char *heading; /* a sentence above the table that concerns all rows; NULL: none */
 	size_t omitted; /* rows left out by --limit or --min-share */
 	bool omitted_branches; /* each of them stands for all that is below it */
 	int level_column; /* nesting of the last elastic column in text; -1 none */

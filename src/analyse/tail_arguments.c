@@ -50,7 +50,10 @@ static double share_with(const struct tail *tail, const struct group *group,
 	return all ? (double)same / all : 0;
 }
 
-/* What is common is had by one of the first visits; what usual ones have, too, says nothing. */
+/*
+ * A common property must be one of some of the first visits, so only these are tried; a property
+ * that usual visits have as well does not count.
+ */
 static void common_try(const struct tail *tail, const struct group *group,
 		       const struct visit *visit, struct tail_common *best)
 {
@@ -78,7 +81,7 @@ struct tail_common tail_common_find(const struct tail *tail, const struct group 
 	return best;
 }
 
-/* Text that is there, or the number. */
+/* Appends the bytes as text if they are printable, otherwise as a number. */
 static void pointed_put(const struct profile_mark_visit_argument *argument, unsigned way,
 			struct strbuf *out)
 {
@@ -118,7 +121,7 @@ const char *tail_common_text(const struct tail *tail, const struct tail_common *
 	return table_own(tail->table, text.text);
 }
 
-/* Code of the routine itself is where its blocks are. */
+/* The function in which the routine's own blocks lie. */
 static uint32_t routine_symbol(const struct tail *tail)
 {
 	array_each(&tail->paths, path)

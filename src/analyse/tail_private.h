@@ -8,7 +8,10 @@
 
 enum { ARGUMENTS = 6 };
 
-/* A group has something in common if so many of it have it; only it, if so few usual ones do. */
+/*
+ * The visits of a group have a property in common if this share of them has it; it distinguishes
+ * them if no more than the second share of usual visits has it.
+ */
 static const double common_share = 0.7, rare_share = 0.2;
 
 /* Somewhere in the tree of calls. Number 0 is the routine itself. */

@@ -2,17 +2,18 @@
 /*
  * How the slowest visits of a routine differ from usual ones.
  *
- * What a visit did is a tree: the calls that it led to, and its system calls, with their times. The
- * trees of all visits are laid over each other, so that each path has a usual time: the mean over
- * usual visits, those in the middle half of all times. A slow visit is longer than the median by
- * its excess. From the routine itself we go down as long as one call has more than half of the
- * excess; where that ends is where the time went. Its cause is the system call that is found there;
- * or a processor that was missing, if the visit would not have been slow without the time that it
- * was off, or only a little; or page faults, if there were so many that at 2 us each they explain
- * what is left, or if there were some and everything else was as usual; and otherwise a slow path.
+ * A visit is a tree of the calls and system calls that it made, with their times. The trees of all
+ * visits are laid over each other, so that each path has a usual time: the mean over usual visits,
+ * those in the middle half of all times. A slow visit is longer than the median by its excess. From
+ * the routine itself we descend as long as one call has more than half of the excess; where the
+ * descent ends, the time was spent. Its cause is the system call that is found there; or waiting
+ * for a processor, if the visit would not have been slow, or only a little, without that time; or
+ * page faults, if there were so many that at 2 us each they explain what is left, or if there were
+ * some and everything else was as usual; and otherwise a slow path.
  *
- * Slow visits with the same cause in the same place are one row. For each it is looked whether they
- * have an argument in common that usual visits do not have, and code that those do not execute.
+ * Slow visits with the same cause in the same place are one row. For each row it is determined
+ * whether these visits have an argument in common that usual visits do not have, and whether they
+ * execute code that those do not.
  */
 #include "analyse/tail_private.h"
 
@@ -70,7 +71,7 @@ static const struct column tail_columns[] = {
 	[T_SLOWEST] = { "slow_from_ns", "", COLUMN_COUNT, COLUMN_DATA },
 };
 
-/* Slow visits must take that much longer than the median one to be worth a word. */
+/* Slow visits are reported if they take that many times as long as the median one. */
 static const double slower_least = 1.2;
 
 static const char cause_processor[] = "processor", cause_various[] = "various";
@@ -407,7 +408,10 @@ static bool is_done_as_usual(const struct tail *tail, const struct visit *visit,
 	return true;
 }
 
-/* So many that they explain what was used, or at least some and nothing else is different. */
+/*
+ * Whether page faults are the cause: they are so many that they explain the time, or there are some
+ * and nothing else is different.
+ */
 static bool is_faulting(const struct tail *tail, const struct visit *visit, uint32_t path,
 			double used)
 {
@@ -417,7 +421,10 @@ static bool is_faulting(const struct tail *tail, const struct visit *visit, uint
 	return faults * FAULT_NS >= used || (faults >= SOME && is_done_as_usual(tail, visit, path));
 }
 
-/* Without the time off. What a lost processor costs afterwards, in caches, is not much. */
+/*
+ * Whether the visit is slow even without its time off the processor. The cost of cold caches after
+ * a switch is taken to be small.
+ */
 static bool is_slow_anyway(const struct tail *tail, double used, double off)
 {
 	return used >= (double)tail->slowest - (double)tail->p50 &&
@@ -471,7 +478,7 @@ static void visit_explain(struct tail *tail, uint32_t number)
 	*array_push(&group->visits) = number;
 }
 
-/* What is hardly worth a row is one row together. */
+/* Joins groups that are too small for a row of their own. */
 static void small_join(struct tail *tail)
 {
 	const double least = 0.005;

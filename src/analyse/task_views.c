@@ -97,7 +97,7 @@ static const struct column loss_columns[] = {
 	[X_TEXT] = { "text", "Meaning", COLUMN_TEXT, .elastic = true },
 };
 
-/* What was recorded in one way. */
+/* The totals of one recording. */
 struct recorded {
 	const char *name;
 	const char *seen_text, *kept_text;

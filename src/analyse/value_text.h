@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A value as a person would want to see it. */
+/* Formats a value for people, by its type, its width and the names that are known. */
 #pragma once
 
 #include <stdbool.h>

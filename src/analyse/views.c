@@ -5,7 +5,7 @@
  *
  *	in	a profile and a request
  *	out	a table, sorted, limited and with its totals
- *	owner	whoever asks; the table is theirs to destroy
+ *	owner	the caller, who destroys the table
  */
 #include "analyse/views.h"
 

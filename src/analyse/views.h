@@ -65,7 +65,7 @@ enum view_at {
 	AT_STRATUM = 1 + SEQUENCE_STRATUM,
 };
 
-/* What is asked of a view; analyse/request.h builds it from words. */
+/* A request to a view; analyse/request.h builds it from words. */
 struct view_request {
 	struct filter filter;
 	const char *sort; /* column name; NULL: the view's own order */
@@ -145,9 +145,14 @@ extern const struct view views[];
 
 /* Whether something of a domain was recorded, whether or not it is loaded. */
 bool profile_holds(const struct profile *profile, enum profile_domain domain);
-/* For who names no view: functions, or what shows a profile best that has nothing of them. */
+/*
+ * The view to show if none is named: functions, or another one if the profile has no data for it.
+ */
 const struct view *profile_view(const struct profile *profile);
-/* That the profile holds domains. -ENODATA: which one it lacks, and the command that records it. */
+/*
+ * Checks that the profile holds domains. -ENODATA: one is missing; the message names it and the
+ * command that records it.
+ */
 int profile_holds_check(const struct profile *profile, unsigned domains);
 
 /*

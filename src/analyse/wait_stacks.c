@@ -32,8 +32,9 @@ static bool node_is_libc(const struct forest *forest, uint32_t node)
 }
 
 /*
- * Where a person begins to read a stack: behind the kernel, and of the C library at the function
- * that the program called. A stack that has nothing else begins where it begins.
+ * The frame at which the short form of a stack begins: after the kernel's frames, and at the
+ * function of the C library that the program called. If a stack has no other frames, it begins with
+ * the first one.
  */
 static uint32_t brief_begin(const struct forest *forest, uint32_t node)
 {

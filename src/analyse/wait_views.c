@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What threads waited for: rows of `wait` added up by what a person can tell apart. */
+/* Waits: rows of `wait`, added up if the texts that are shown for them are the same. */
 #include "analyse/wait_views.h"
 
 #include <stdlib.h>

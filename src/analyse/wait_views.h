@@ -9,7 +9,7 @@
 int view_thread_times(const struct profile *profile, const struct view_request *request,
 		      struct table **ret);
 
-/* What a person calls a thread's waiting: "lock" and so on; NULL for a name that is none. */
+/* The text for a cause of waiting, such as "lock"; NULL for a name that is no cause. */
 const char *wait_cause_text(const char *cause);
 
 /*
