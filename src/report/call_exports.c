@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Trees of calls in the formats of others, each thread by itself: a path weighs what its last
- * routine used itself, in nanoseconds, or how often it was called where calls were only counted.
+ * Trees of calls in the formats of other tools, each thread by itself. The weight of a path is what
+ * its last routine used itself, in nanoseconds, or the number of calls where calls were only
+ * counted.
  *
  * 1. The weights of a thread add up to its base (or its calls).
  * 2. What was lost is in the unit of calls, so it is there only where weights are calls.

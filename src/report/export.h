@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Profiles in the formats of others. Samples that were lost are part of each, as an entry "[lost:
- * reason]", so that the totals are those of the reports; with a filter they are left out, as nobody
- * knows whose they were.
+ * Profiles in the formats of other tools. Lost samples are part of each, as an entry "[lost:
+ * reason]", so that the totals are those of the reports. With a filter they are left out, because
+ * it is not known whether it would select them.
  */
 #pragma once
 

@@ -97,7 +97,7 @@ static int stream_close(struct output *output)
 	return err == EPIPE && !output->path ? 0 : err;
 }
 
-/* The file appears under its name, or nothing does. */
+/* Gives the file its name, or removes it if it is not whole. */
 static int file_finish(struct output *output, bool ok, int err)
 {
 	if (!err && ok)

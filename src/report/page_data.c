@@ -17,7 +17,7 @@
 #include "report/page.h"
 #include "report/source.h"
 
-/* Values of one cell that are sent: more than fit on a line. */
+/* Most values of one cell that are sent, which is more than fit on a line. */
 enum { VALUES_MAX = 8 };
 
 struct writer {

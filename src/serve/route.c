@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 
-/* The time does not tell how much of the token is right. */
+/* Compares in constant time, so that the time does not tell how much of the token is right. */
 static bool token_is(const char *text, size_t length, const char *token)
 {
 	unsigned char differ = 0;

@@ -35,7 +35,7 @@ int route_parse(const char *method, const char *target, const char *token, struc
 int route_token_make(char ret[2 * ROUTE_TOKEN_BYTES + 1]);
 
 /*
- * Whether a Host header names the server by an address that leads nowhere else. A name that
- * somebody else's DNS can point here at will is refused, and with it whatever page sent it.
+ * Whether a Host header names the server by a loopback address. Names are refused, because the DNS
+ * of an attacker's page could point one to this server (DNS rebinding).
  */
 _Bool route_host_is_local(const char *host, const char *address, unsigned port);

@@ -61,7 +61,9 @@ static unsigned status_of(int err)
 	return MHD_HTTP_INTERNAL_SERVER_ERROR;
 }
 
-/* The address holds the token: it is not told to anybody, not kept, and not shown in a frame. */
+/*
+ * The address holds the token, so it must not be sent as a referrer, cached, or shown in a frame.
+ */
 static void headers_add(struct MHD_Response *response, const struct answer *answer)
 {
 	static const char *const headers[][2] = {

@@ -5,7 +5,7 @@
  *
  * It answers on a loopback address only, unless remote is set; there a request must also name the
  * server by such an address (route_host_is_local()). Requests, bodies, connections and their time
- * are limited. It knows nothing of profiles: who creates it answers.
+ * are limited. It knows nothing of profiles: a function of its creator answers requests.
  */
 #pragma once
 
