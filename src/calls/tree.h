@@ -123,7 +123,10 @@ static inline void call_tree_charge(struct call_tree *tree, const struct call_am
 	}
 }
 
-/* The thread runs again: the increase of its counters since the last event is not charged to it. */
+/*
+ * The thread runs again: of the increase of the counters since the last event, only elapsed amounts
+ * are charged.
+ */
 void call_tree_resume(struct call_tree *tree, const struct call_amount *now);
 /* The counters begin here, with nothing charged. */
 void call_tree_start(struct call_tree *tree, const struct call_amount *now);

@@ -142,7 +142,7 @@ static int table_print(const struct annotation_request *request, struct table *t
 	return view_table_print(&request->options, people);
 }
 
-/* A kernel's counter says how often code was arrived at, and nothing of what is behind that. */
+/* Marks that the kernel counts have visits only, so there are no counts of instructions. */
 static int marked_get(struct profile *profile, unsigned domains)
 {
 	int err = profile_need(profile, domains);
@@ -174,7 +174,7 @@ static int profile_get(const char *path, struct profile **ret)
 	return err ? err : profile_need(*ret, domains);
 }
 
-/* What a table is made of, and outlives it. */
+/* The sources of a table, which must outlive it. */
 struct shown {
 	struct profile *profile;
 	struct view_code source;

@@ -26,7 +26,7 @@
 #include "report/source.h"
 
 enum {
-	WAIT_MS = 250, /* for a key; then it is looked at whether there is something new */
+	WAIT_MS = 250, /* for a key; then the profile is checked for changes */
 	ROWS_MAX = 2000,
 	CALLERS_MAX = 12,
 	FILTER_MAX = 100,
@@ -402,7 +402,7 @@ static int renew(struct browse *browse)
 	return err;
 }
 
-/* A key that leads nowhere leaves a sentence. */
+/* Renews the screen; a failure is shown as a message. */
 static void renew_or_tell(struct browse *browse)
 {
 	free(take_ptr(browse->message));
@@ -716,7 +716,7 @@ static void browse_deinit(struct browse *browse)
 	free(browse->message);
 }
 
-/* What is wrong with the profile is told before the terminal is taken. */
+/* Loads the profile before curses takes the terminal, so that errors are printed normally. */
 static int first_look(struct browse *browse)
 {
 	AUTO(profile_destroy_auto) struct profile *profile = NULL;

@@ -131,7 +131,10 @@ static uint64_t names_put(struct names *names, const char *module, char *symbol)
 	return id;
 }
 
-/* The map grows while machines load classes: who is not in it may be by now. */
+/*
+ * The map grows while machines load classes: a method that is not in it may have been added since
+ * it was read.
+ */
 static bool names_java(struct names *names, uint64_t routine, struct symbol_answer *ret)
 {
 	AUTO(close_fd) int fd = -1;
@@ -166,7 +169,7 @@ static uint64_t names_of(struct names *names, uint32_t pid, uint64_t address)
 	return names_put(names, base, mem_strdup(answer.frames[answer.frame_count - 1].name));
 }
 
-/* What --only and --skip say, by the names of functions. */
+/* The functions that --only and --skip select, by name. */
 struct sieve {
 	struct routine_choice choice;
 	struct names names;
@@ -262,7 +265,7 @@ static int table_print(const struct calls_options *wish, const struct table *tab
 	return output_close(&output, true);
 }
 
-/* People get the beginning, unless they ask for more: the profile has all of it. */
+/* Text shows the first rows unless the user asks for more; the profile has all. */
 static size_t rows_shown(const struct calls_options *wish)
 {
 	if (wish->limit)
@@ -534,7 +537,7 @@ static int machine_wait(const struct request *request, struct call_recording *re
 	return err;
 }
 
-/* A machine that runs gets the agent, and at the end its classes as they were. */
+/* Attaches the agent to a Java virtual machine that runs, and restores its classes at the end. */
 static int machine_run(const struct request *request, struct calls_outcome *ret)
 {
 	AUTO(call_recording_destroy_auto) struct call_recording *recording = NULL;
@@ -635,7 +638,7 @@ static int events_run(const struct request *request, struct calls_outcome *ret)
 	return 0;
 }
 
-/* What only the engine can do; NULL: none of it is wished. */
+/* The first option given that only the engine supports; NULL: none. */
 static const char *engine_option(const struct calls_options *wish)
 {
 	return wish->allocations ? "--allocations" : wish->resources ? "--resources" : NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What assay calls is asked for; the rows in commands.c fill it. */
+/* The options of assay calls, which the rows in commands.c fill. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,7 +18,8 @@ struct calls_options {
 	enum calls_way way;
 	bool entries; /* hooks: the program tells entries only */
 	bool count_only;
-	struct option_texts only, skip; /* functions that are told apart; those that are not */
+	/* functions that get nodes of their own; functions that do not */
+	struct option_texts only, skip;
 	bool allocations;
 	bool resources;
 	const char *events; /* file: events are written to it; NULL: none */

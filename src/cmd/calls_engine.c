@@ -123,7 +123,7 @@ static void run_deinit(struct run *run)
 struct snapshots {
 	const struct calls_options *wish;
 	pthread_t thread;
-	int stop; /* readable: it is to end; -1: there is none */
+	int stop; /* readable: the thread has to end; -1: there is no thread */
 };
 
 static void snapshot_show(const struct calls_options *wish)

@@ -48,13 +48,13 @@ int command_failure(void);
 /* Whether everything went to standard output; returns the exit code. */
 int command_output_check(void);
 /*
- * Of a command that records, when the program that it profiles is there, which keeps what it had: a
- * file that may not grow, and a reader of our messages who has gone, are errors like others.
+ * For a command that records, after it has forked the program, which keeps its own signal settings:
+ * ignores SIGXFSZ and SIGPIPE, so that a file size limit and a closed pipe become ordinary errors.
  */
 void command_signals_ignore(void);
 /*
- * What is recorded is written, and signals that end us do so again. Those that have come up to now
- * wanted just that.
+ * The profile is written: signals that end this process do so again. Those that came before are
+ * dropped, because they asked for this end.
  */
 void command_signals_allow(void);
 

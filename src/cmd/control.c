@@ -34,7 +34,7 @@ struct control {
 	void *ctx;
 };
 
-/* In no folder, so that nothing is left behind. */
+/* An address in the abstract namespace, so that no file is left behind. */
 static socklen_t address_make(const char *name, struct sockaddr_un *ret)
 {
 	int length;
@@ -51,7 +51,7 @@ static bool peer_read(int fd, struct ucred *ret)
 	return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, ret, &size);
 }
 
-/* Whoever is the same user as we are, or root. */
+/* Whether the client is of the same user as we are, or root. */
 static bool client_is_trusted(int fd)
 {
 	struct ucred peer;
@@ -202,7 +202,7 @@ void control_destroy(struct control *control)
 
 /* --- The client ------------------------------------------------------------------------------- */
 
-/* Whoever is not trusted is left without a word. */
+/* An untrusted server is left without having sent it anything. */
 static int silence(const char *name)
 {
 	return err_set(-EIO,

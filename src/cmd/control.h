@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The way to an assay that records or counts: a socket, whose name says which one it is. Only its
- * own user and root are served, and the other side is checked in the same way: names of such
- * sockets are anybody's to take. A request is a line, the answer is a JSON object.
+ * The socket by which commands reach an assay that records or counts; its name tells which one.
+ * Only its own user and root are served. Clients check the server in the same way, because any user
+ * can take such a name. A request is a line, the answer is a JSON object.
  */
 #pragma once
 
@@ -24,7 +24,7 @@ int control_create(const char *name, control_answer *answer, void *ctx, struct c
 void control_destroy(struct control *control);
 DEFINE_AUTO(struct control, control_destroy)
 
-/* Who has to be at the other side, besides being somebody who is trusted. */
+/* Which process or user has to be the server, besides being trusted. */
 struct control_peer {
 	pid_t pid; /* 0: any */
 	bool owned; /* it has to be that user: */

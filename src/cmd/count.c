@@ -316,8 +316,8 @@ static int rules_check_fixed(const struct rules *rules)
 }
 
 /*
- * Who counts. For auto the marks are read once more, for the moment in which the process is
- * watched; marks that change need the engine.
+ * Chooses between kernel and engine. For auto, the marks are read a second time, for the moment in
+ * which the process is watched; marks that may change need the engine.
  */
 static int kernel_choose(const struct count_options *given, const struct rules *rules, bool *ret)
 {
@@ -388,7 +388,7 @@ static int count_run(struct count_options *given, struct marks *marks, const str
 	return code;
 }
 
-/* Of a file: another one at the same place has another. */
+/* Identifies the file, so that a new one at the same place can be told from it. */
 static uint64_t profile_identity(const char *path)
 {
 	struct stat status;
@@ -441,7 +441,7 @@ int cmd_count(const struct command *command, int argc, char **argv)
 		return command_failure();
 	before = profile_identity(given.trace.output);
 	code = count_run(&given, marks, &rules, kernel, argv + first);
-	/* What could not begin has left the profile that was there before. */
+	/* If the recording could not begin, the profile is still the one from before. */
 	if (!given.trace.quiet && profile_identity(given.trace.output) != before &&
 	    result_say(&given, marks))
 		log_debug("%s", err_text());

@@ -16,7 +16,7 @@ struct count_options {
 	const char *sweep; /* a module whose pages are marked in turn; NULL: none */
 	uint32_t follow; /* how many levels of callers are marked; 0: none */
 	double every; /* seconds between two readings; 0: not given */
-	uint32_t live; /* a process that somebody counts in already; 0: none */
+	uint32_t live; /* a process in which another assay count counts; 0: none */
 	struct option_texts add, remove; /* marks that are changed there */
 	bool json; /* what is read there */
 	const char *by; /* who counts: "engine", "kernel" or "auto" */

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A caller is a routine and what it called. When it is first seen it is marked itself, with events,
- * one level further up than what it called; when it is seen again it counts. What is known of who
- * calls comes from events, of which a process raises a limited number; what marks count is exact.
+ * A caller is a pair of a routine and the marked routine that it called. When it is first seen, it
+ * gets a mark with events, one level above that of its callee; when it is seen again, it is
+ * counted. Callers are known from events, of which a process raises a limited number; the counts of
+ * marks are exact.
  */
 #include "cmd/count_follow.h"
 

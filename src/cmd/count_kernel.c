@@ -30,7 +30,7 @@
 
 enum { COMMIT_MS = 500, TRIAL_MS = 1000, EXIT_NOT_RUN = 126, EXIT_NOT_FOUND = 127 };
 
-/* What the engine adds to the time that a process runs: docs/measurements.md. */
+/* The share that the engine adds to the CPU time of a process (docs/measurements.md). */
 static const double engine_share = 0.5;
 
 /* --- Waiting ---------------------------------------------------------------------------------- */

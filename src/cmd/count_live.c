@@ -33,7 +33,7 @@ static int socket_ask(pid_t pid, const char *request, char **ret)
 	return err == -EPERM ? err_set(err, "another user counts in process %d", (int)pid) : err;
 }
 
-/* What the other side says is its own: a name is made safe before it is printed. */
+/* The answer comes from another process: names in it are escaped before they are printed. */
 static int ask(const struct count_options *given, const char *request, json_t **ret)
 {
 	AUTO(free_ptr) char *text = NULL;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Orders are a list: whoever wants something done by the thread that follows the process adds one
- * and rings. Who wants to know what became of it waits.
+ * Orders for the thread that follows the process are in a list: other threads add one and ring the
+ * bell. A thread that needs the result waits for it.
  *
- * A change of marks is taken up by an engine when a thread comes by its code, at the next system
- * call at the latest. A process whose threads run and do not come by for a moment is poked.
+ * An engine applies a change of marks when a thread passes through its code, at the next system
+ * call at the latest. If the threads of a process run without doing so, they are interrupted
+ * (attach_poke()).
  *
- * The process leaves the engine with its last mark, and while something else records it that needs
- * it as it is: its own code, or an engine of its own. It comes back when that is over.
+ * The process leaves the engine with its last mark, and while another recording needs it to run
+ * natively or in another engine. It comes back when that is over.
  */
 #include "cmd/count_session.h"
 

@@ -41,7 +41,7 @@ static int by_pid_ask(pid_t pid, const char *request, char **ret)
 			     : err;
 }
 
-/* Whoever records a profile owns it. */
+/* The recorder has the same user as the owner of the profile. */
 static int by_file_ask(const char *path, const char *request, char **ret)
 {
 	AUTO(free_ptr) char *name = NULL;
@@ -63,7 +63,7 @@ static int by_file_ask(const char *path, const char *request, char **ret)
 	return err == -EPERM ? err_set(err, "%s: another user records it", path) : err;
 }
 
-/* What the other side says is its own: it is made safe before it is printed. */
+/* The answer comes from another process and is escaped before it is printed. */
 static int ask(const struct ctl_options *given, const char *request, json_t **ret)
 {
 	AUTO(free_ptr) char *text = NULL;

@@ -38,7 +38,7 @@ void live_profile_remove(struct live_profile *profile)
 	*profile = (struct live_profile){};
 }
 
-/* What is recorded is there already: a single round takes it. */
+/* All records exist already, so a single round takes them. */
 static int recorder_run(struct recorder *recorder, const struct live_calls_totals *totals)
 {
 	int err = recorder_start(recorder);

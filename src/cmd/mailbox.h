@@ -4,7 +4,7 @@
 
 struct mailbox;
 
-/* closed: what whoever asks too late is answered; a text that stays. */
+/* closed: the answer to requests after mailbox_close(); must outlive the mailbox. */
 int mailbox_create(const char *closed, struct mailbox **ret);
 /* When nobody asks any more. */
 void mailbox_destroy(struct mailbox *mailbox);
@@ -18,5 +18,5 @@ int mailbox_fd(const struct mailbox *mailbox);
 char *mailbox_take(struct mailbox *mailbox);
 /* Takes the text. */
 void mailbox_answer(struct mailbox *mailbox, char *text);
-/* From now on nobody is served; whoever waits is told. */
+/* From now on no request is served; threads that wait get the answer `closed`. */
 void mailbox_close(struct mailbox *mailbox);

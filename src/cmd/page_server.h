@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The server of a recording: assay serve as a process of its own, at low priority, so that neither
- * its work nor a fault of it is the recorder's.
+ * The server of a recording: assay serve in a process of its own, at low priority, so that neither
+ * its load nor a fault in it affects the recorder.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the administrator lets ordinary users see, when the file assay has rights of its own
- * (setcap). The kernel then refuses them nothing: Assay has to.
+ * What the administrator allows ordinary users to see if the binary has file capabilities (setcap).
+ * The kernel then refuses nothing, so Assay itself has to.
  */
 #pragma once
 

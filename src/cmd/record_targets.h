@@ -16,7 +16,7 @@ typedef ARRAY(pid_t) pid_array;
 /* What --comm, --cgroup, --container and --children choose, behind what -p has put there. */
 int record_targets_choose(const struct record_options *given, pid_array *pids);
 
-/* What sampled processes had created before and is not sampled. */
+/* Processes that sampled ones had created before the recording, and that are not sampled. */
 struct bystanders {
 	struct processes before; /* chosen: sampled, or a bystander */
 	const pid_array *pids;

@@ -32,7 +32,7 @@ static bool keeps_code(const struct recording_request *request)
 	       request->marks || engine_tools_flags(request->tools) & ENGINE_TOOL_RING;
 }
 
-/* Where several tools count, they count the same: the one is read that says most. */
+/* Several counting tools count the same segments, so the most informative one is read. */
 static enum engine_counters counters_of(const struct recording_request *request)
 {
 	if (engine_tools_flags(request->tools) & ENGINE_TOOL_RING)

@@ -50,7 +50,7 @@ static int tui_show(struct view_options *options)
 	return err ? command_failure() : EXIT_DONE;
 }
 
-/* What a table is made of; the code and the profile outlive it. */
+/* The sources of a table; code and profile outlive it. */
 struct shown {
 	struct profile *profile;
 	struct view_code code;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What `assay ctl` asks of an assay record that runs: to tell how it is, to pause and go on, to
- * change the rate of samples and the runs, and to write what it has. Requests come through sockets
- * (control.h), one named after the recorder's process and one after the profile's file, and are
- * served by the loop of the recording.
+ * Serves the requests of `assay ctl` in an assay record that runs: report the state, pause and
+ * resume, change the rate of samples and the runs, and write a snapshot. Requests come through
+ * sockets (control.h), one named after the recorder's process and one after the profile's file, and
+ * are served by the loop of the recording.
  *
  * Requests: status, pause, resume, snapshot, and set NAME=VALUE... with options of assay record.
  * The answer is the state of the recording, or has an error.

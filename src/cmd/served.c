@@ -126,7 +126,7 @@ void served_hurry(struct served *served)
 	served->due = 0;
 }
 
-/* Of this process: what it takes from others, however busy the machine is. */
+/* The CPU time of this process, which does not depend on how busy the machine is. */
 static uint64_t cpu_time(void)
 {
 	struct timespec now;

@@ -168,7 +168,7 @@ static void counts_say(const struct inject_counts *counts)
 		log_debug("%llu %s", (unsigned long long)counts->counts[i], texts[i]);
 }
 
-/* Nobody but us can do anything about it, so what is needed for that is in one line. */
+/* Only the authors of Assay can act on such a fault, so the line holds what they need. */
 static void fault_say(const struct inject_counts *counts)
 {
 	struct engine_fault fault = counts->fault;

@@ -10,7 +10,7 @@
 struct trace_options {
 	uint32_t pid; /* 0: a command */
 	double duration; /* seconds; 0: no end */
-	bool release; /* the process is given back that somebody else has left in the engine */
+	bool release; /* takes the engine out of a process whose host has ended */
 	uint64_t tools; /* a set: ENGINE_TOOL_BIT */
 	uint32_t layers;
 	uint32_t max_cycle; /* symbols */
@@ -28,7 +28,7 @@ struct inject;
 struct marks;
 struct marks_live;
 
-/* Of the tool marks, and of whoever wants to change them while the program runs. */
+/* The marks for the tool marks, and callbacks for changing them while the program runs. */
 struct trace_marks {
 	struct marks *marks;
 	struct marks_live *live; /* NULL: nobody looks at them meanwhile */

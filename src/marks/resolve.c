@@ -231,7 +231,7 @@ static void routine_time(struct reading *reading, uint32_t number,
 	parts_each(reading, function, part_time, timer);
 }
 
-/* Marks what the tool mark_visits needs: the entry, and the routine's blocks. */
+/* Marks the routine's entry and its code, for the tool mark_visits. */
 static void routine_visits(struct reading *reading, uint32_t number,
 			   const struct symbol_name *function)
 {
