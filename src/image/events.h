@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What happened to processes, and user-mode samples where BPF is not allowed: one event form for
- * every source (the kernel's perf rings, /proc at the start, the BPF sampler).
+ * Events of processes (fork, exec, mmap, exit ...) and, where BPF is not allowed, samples: one form
+ * for every source (the kernel's perf rings, /proc at the start, the BPF sampler).
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The load map: events in, "what ran, and from which file, at this pid, address and time" out.
+ * The load map: events in; out, the program of a pid and the module at an address, at a given time.
  *
  *	in	events: fork, exec, mmap, exit, in the order in which each source tells them
  *	out	the process, and the module with the address in its file, of any moment still kept
@@ -13,7 +13,7 @@
  * event time and then freed; what the store knows of them stays.
  *
  * Events come from several streams (perf rings, the BPF ring, /proc), each in order but not all
- * together, and some may be lost. So nothing here relies on having heard the beginning of a story:
+ * together, and some may be lost. So no event relies on earlier ones having arrived:
  *
  *	event of an unknown pid		the image is made from /proc, or named "[unknown]"
  *	FORK of a pid that runs		its EXIT was lost: the old image ends now
@@ -24,8 +24,7 @@
  * Invariants:
  * 1. In a chain, each image ends no later than the next younger one begins; only the newest may
  *    run.
- * 2. An image that someone outside knows has an id, and its row is written before what refers to
- *    it.
+ * 2. An image that was handed out has an id, and its row is written before rows that refer to it.
  * 3. image->running is the number of its threads with to == UINT64_MAX.
  * 4. A module, once made, stays.
  */
@@ -42,7 +41,7 @@
 
 enum { FDS_MIN = 64 };
 
-/* A sample this long after an exit belongs to somebody else. */
+/* A sample this long after an exit belongs to another process with the same pid. */
 #define EXIT_GRACE ((uint64_t)NS_PER_S)
 #define FLUSH_EVERY ((uint64_t)NS_PER_S / 4)
 
@@ -75,7 +74,7 @@ void loadmap_destroy(struct loadmap *map)
 {
 	if (!map)
 		return;
-	map->store = NULL; /* what loadmap_finish() did not write was not wanted */
+	map->store = NULL; /* what loadmap_finish() did not write is not to be written */
 	loadmap_images_deinit(map);
 	loadmap_modules_deinit(map);
 	strtab_deinit(&map->strings);

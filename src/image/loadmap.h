@@ -116,8 +116,8 @@ bool loadmap_data_find(const struct loadmap_process *process, uint64_t address,
 		       struct module_id *ret_module, uint64_t *ret_address);
 
 /*
- * Names for what lies in no file, as the lines of a perf map: whoever records the process was told
- * them. Takes over fd.
+ * Sets the names of code that lies in no file, as lines of a perf map, where they come from a
+ * recording and not from /tmp. Takes over fd.
  */
 void loadmap_names_give(struct loadmap *map, struct loadmap_process *process, int fd);
 

@@ -43,5 +43,8 @@ bool loadmap_file_changed(const struct loadmap_file *file);
 uint64_t loadmap_file_bias(const struct loadmap_file *file, uint64_t start, uint64_t offset);
 /* A regular file below the root directory of pid, never a device or a pipe; pid 0: of our own. */
 int loadmap_root_open(uint32_t pid, const char *path);
-/* The same, but a symbolic link is not followed: whoever may write the folder may have made it. */
+/*
+ * The same, but a symbolic link is not followed, because any user who may write in the folder may
+ * have made it.
+ */
 int loadmap_root_open_file(uint32_t pid, const char *path);

@@ -144,7 +144,7 @@ static void pid_unlink(struct loadmap *map, struct loadmap_image *image)
 		at->older = image->older;
 }
 
-/* Its last words go to the store. */
+/* Frees an image; its row is written before. */
 static void image_free(struct loadmap *map, struct loadmap_image *image)
 {
 	threads_free(map, image);

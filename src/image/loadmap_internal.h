@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the files of the load map share. Theory and invariants: loadmap.c. */
+/* Shared by the files of the load map. Theory and invariants are in loadmap.c. */
 #pragma once
 
 #include <stddef.h>

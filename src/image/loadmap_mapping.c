@@ -112,7 +112,10 @@ static bool forgettable(const struct loadmap *map, const struct loadmap_mapping 
 	return mapping->to != UINT64_MAX && mapping->to + LOADMAP_KEEP < map->now;
 }
 
-/* Programs that map and unmap all day must not make us grow. */
+/*
+ * Drops mappings that ended long ago, so that memory stays bounded for programs that map and unmap
+ * all the time.
+ */
 static void history_prune(struct loadmap *map, struct loadmap_image *image)
 {
 	struct loadmap_process *process = &image->process;

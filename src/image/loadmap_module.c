@@ -294,7 +294,7 @@ static struct loadmap_entry *entry_for_path(struct loadmap *map, uint32_t pid,
 	return entry;
 }
 
-/* Does the memory file hold a program? The kernel gives a build-id only of ELF files. */
+/* Whether a memfd holds a program. The kernel gives build-ids of ELF files only. */
 static bool memfd_is_elf(uint32_t pid, const struct event_mmap *mmap)
 {
 	struct loadmap_file file;
@@ -366,8 +366,8 @@ uint64_t loadmap_module_bias(const struct loadmap_module *module, const struct e
 }
 
 /*
- * Anyone can make a file in /tmp: only the process's user and root may name its code. A second hard
- * link may have been made by somebody else, of a file that was never meant to be a map.
+ * Any user can make a file in /tmp: only one of the process's user or of root is used. A file with
+ * a second hard link is refused, because another user may have linked it there.
  */
 static bool perf_map_trusted(int fd, const struct loadmap_image *image)
 {
@@ -379,7 +379,7 @@ static bool perf_map_trusted(int fd, const struct loadmap_image *image)
 	       image->euid == UINT32_MAX;
 }
 
-/* -1: there is none, or none to be trusted. */
+/* -1: there is none, or it is not safe to use. */
 static int perf_map_open(const struct loadmap_image *image, char ret_path[PERF_MAP_PATH_MAX])
 {
 	uint32_t pid = image->process.pid;
@@ -403,8 +403,8 @@ static bool is_jitdump(const char *path)
 }
 
 /*
- * Who writes a jitdump file maps a page of it, so that recorders learn of it. Its place is up to
- * the process. -1: there is none, or none to be trusted.
+ * A process that writes a jitdump file maps a page of it, so that recorders learn its path. -1:
+ * there is none, or it is not safe to use.
  */
 static int jitdump_open(const struct loadmap_image *image, char *ret_path, size_t size)
 {

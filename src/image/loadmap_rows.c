@@ -4,10 +4,10 @@
  *
  * A process changes several times in its first millisecond (fork, identity, exec, name), so changes
  * are gathered and written by loadmap_flush(). What a sample refers to is written at once. Two
- * things are left out because they would be most of the file and nobody would miss them: an image
- * between fork and exec in which nothing was sampled, and the threads and mappings of processes
- * without samples. A mapping is written when it has ended, or with its process, because its row
- * cannot be changed later.
+ * things are left out because they would be most of the file and no view uses them: images between
+ * fork and exec in which nothing was sampled, and the threads and mappings of processes without
+ * samples. A mapping is written when it has ended, or with its process, because its row cannot be
+ * changed later.
  */
 #include "base/clock.h"
 #include "image/loadmap_internal.h"

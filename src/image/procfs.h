@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What /proc knows about processes that were there before we were, as events. */
+/* Reads processes that exist already from /proc, as events. */
 #pragma once
 
 #include <stdbool.h>

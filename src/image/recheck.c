@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Compares the load map with /proc/PID/maps, process by process, a bounded number of them each
- * time. Whatever the load map has and /proc has not is told to the load map as an unmap, as of now.
+ * time. Mappings of the load map that /proc does not have get an UNMAP event with the present time.
  */
 #include "image/recheck.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What an instruction does, as far as counts of instructions by kind go. */
+/* The kinds of an instruction and its accesses to memory, for counting instructions by kind. */
 #pragma once
 
 #include <stddef.h>

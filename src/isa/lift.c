@@ -3,10 +3,10 @@
  * The lifter: decodes instruction by instruction and lets the rule of each mnemonic (lift_rules.c)
  * emit its micro-operations.
  *
- * An instruction is lifted whole or not at all: one that does not fit any more is taken back, and
- * the block ends with a jump to it. Operands are *places*: they are read before anything is
- * written, an address is computed by the very micro-operation that uses it, and temporaries live no
- * longer than their instruction.
+ * An instruction is lifted whole or not at all: one that does not fit is removed again, and the
+ * block ends with a jump to it. Operands are *places*: they are read before anything is written, an
+ * address is computed by the very micro-operation that uses it, and temporaries live no longer than
+ * their instruction.
  *
  * Invariants:
  * 1. The last micro-operation of a block leaves it: JUMP, JUMP_TO or GIVE_UP.
@@ -307,9 +307,9 @@ static void lift_instruction(struct lifter *l)
 }
 
 /*
- * A block that begins with no instruction. The bytes that are none are its code, so that it is not
- * used once others are there. Where bytes were lacking there is no telling: such a block has no
- * code.
+ * A block that begins with bytes which are no instruction. These bytes are its code, so that the
+ * block is not used once they have changed. If bytes were missing, it is not known how many belong
+ * to the instruction: such a block has no code.
  */
 static void lift_no_instruction(struct lifter *l, bool lacking, size_t size)
 {
@@ -318,7 +318,7 @@ static void lift_no_instruction(struct lifter *l, bool lacking, size_t size)
 		l->pc += size < ZYDIS_MAX_INSTRUCTION_LENGTH ? size : ZYDIS_MAX_INSTRUCTION_LENGTH;
 }
 
-/* Takes the instruction into the block; false if there is no more to take. */
+/* Lifts the next instruction into the block; false: the block is complete. */
 static bool lift_next(struct lifter *l, const ZydisDecoder *decoder, const uint8_t *code,
 		      size_t size)
 {

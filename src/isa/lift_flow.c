@@ -9,8 +9,8 @@ static uint64_t branch_target(const struct lifter *l)
 
 /*
  * With an operand-size prefix Intel's processors branch as without it, AMD's to a 16-bit address.
- * Nobody means that; together with REX.W, which undoes it, it pads calls to __tls_get_addr. Far
- * branches are of the past.
+ * No compiler uses that form; together with REX.W, which overrides it, the prefix pads calls to
+ * __tls_get_addr. Far branches are not used any more.
  */
 static bool gives_up_branch(struct lifter *l)
 {

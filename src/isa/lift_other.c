@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Lifting of string instructions, and of everything whose results are not followed.
+ * Lifting of string instructions, and of instructions whose results are not computed.
  *
  * An *opaque* instruction does to registers, flags and memory what its operands say, with values
  * that are not computed: written registers, flags and memory become unknown, read memory is only
@@ -195,7 +195,10 @@ void lift_opaque(struct lifter *l, unsigned arg)
 	for (int i = 0; i < l->insn->operand_count; i++)
 		if (l->operands[i].type == ZYDIS_OPERAND_TYPE_REGISTER)
 			clear &= opaque_register(l, &l->operands[i]);
-	/* All of them: what Zydis says about those that vtestps and vtestpd clear is wrong. */
+	/*
+	 * All of them, because Zydis's information on the flags that vtestps and vtestpd clear is
+	 * wrong.
+	 */
 	if (changed & UOP_STATUS)
 		lift_emit(l, (struct uop){ .op = UOP_OP_FORGET_FLAGS, .imm = UOP_STATUS });
 	if (!clear)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of the lifter share: emitting, and operands as places that are read and written.
+ * Shared by the files of the lifter: emitting micro-operations, and operands as places that are
+ * read and written.
  */
 #pragma once
 
@@ -136,7 +137,7 @@ lift_fn lift_vector_move, lift_vector_logic, lift_lanes, lift_signs, lift_ternar
 	lift_zero_upper, lift_vector_compare, lift_greater, lift_vector_test_lanes,
 	lift_vector_test, lift_mask_move, lift_mask_logic, lift_mask_not, lift_mask_shift,
 	lift_mask_join, lift_mask_test;
-/* What an instruction with VEX or EVEX does beside: the rest of a vector that it writes is 0. */
+/* Clears the rest of the vector that an instruction with VEX or EVEX writes. */
 void lift_upper_clear(struct lifter *l);
 /* lift_other.c */
 lift_fn lift_string, lift_opaque, lift_base_read, lift_base_write;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Lifting of what moves parts of 128-bit vectors about.
+ * Lifting of instructions that move parts of 128-bit vectors.
  *
  * A vector register is its two halves, registers of their own. An instruction makes a new low and a
  * new high half, each of which is a register, a constant or memory; then both are put into the
  * destination, in the order in which neither is overwritten before it is read.
  *
  * Forms that are not followed (longer vectors, masks, MMX) are opaque: their destination is
- * unknown. What treats all words of a vector alike is in lift_wide.c, in any length.
+ * unknown. Instructions that treat all words of a vector alike are in lift_wide.c, for any length.
  */
 #include "isa/lift_vector.h"
 

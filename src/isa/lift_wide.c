@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Lifting of what treats all words of a vector alike, in vectors of any length and under masks:
- * moves, logic, lanes, comparisons, and of mask registers.
+ * Lifting of instructions that treat all words of a vector alike, for vectors of any length and
+ * under masks: moves, logic, lanes and comparisons; and of instructions on mask registers.
  *
  * Word i of the destination depends on word i of the sources only, so words are computed one after
  * the other, in place. Under a mask with zeroing the result is cut to the chosen lanes (KEEP); with
@@ -189,8 +189,8 @@ static void constant_put(struct lifter *l, const struct wide *w, uint8_t spare, 
 /* --- Moves ------------------------------------------------------------------------------------ */
 
 /*
- * Words without a chosen lane are passed over: what is not written need not be there. Of others the
- * lanes that stay are written again.
+ * Words without a chosen lane are skipped, because memory that is not written may not be mapped. Of
+ * the other words, the lanes that do not change are written again.
  */
 static void masked_store(struct lifter *l, const struct wide *w)
 {

@@ -28,8 +28,8 @@ struct operands {
 };
 
 /*
- * Those that are written first, in Intel's order, then those that the instruction implies (rax and
- * rdx of div). Flags, the stack pointer of push and pop, and what an address is made of are none.
- * Without an instruction there are none.
+ * First the explicit ones, in Intel's order, then those that the instruction implies (rax and rdx
+ * of div). Flags, the stack pointer of push and pop, and the registers of an address do not count.
+ * If the bytes are no instruction, there are none.
  */
 void operands_of(const void *code, size_t size, struct operands *ret);

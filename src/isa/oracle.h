@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For tests: the processor itself as the judge of the interpreter, by way of ptrace. */
+/* For tests: compares the interpreter with the processor, which is observed by ptrace. */
 #pragma once
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@ enum {
 	ORACLE_XSAVE_MAX = 16384,
 };
 
-/* What the interpreter claims after an instruction. */
+/* The state that the interpreter has after an instruction. */
 struct oracle_claim {
 	uint64_t pc; /* of the instruction */
 	uint64_t next;
@@ -46,7 +46,7 @@ void oracle_start(struct uop_machine *machine, const struct oracle_registers *re
 
 void oracle_claim_take(struct uop_machine *machine, uint64_t pc, struct oracle_claim *ret);
 
-/* Whether the processor agrees; if not, text says in what not. */
+/* Whether the processor has the same state; if not, text says what differs. */
 bool oracle_claim_holds(const struct oracle_claim *claim, const struct oracle_registers *registers,
 			char text[ORACLE_TEXT_MAX]);
 

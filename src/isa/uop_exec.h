@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The one definition of what micro-operations do, included by every executor.
+ * The only definition of the semantics of micro-operations, included by every executor.
  *
  *	in	a micro-operation and the machine's state before it
  *	out	the state after it, and how control goes on
@@ -314,7 +314,7 @@ UOP_INLINE void uop_fetch(const struct uop_state *state, const struct uop *uop, 
 
 /*
  * Which bytes of the result are unknown: all, if anything is that it depends on. But a vector whose
- * lanes were chosen by a mask may be known in these lanes, and that is all that is asked of it.
+ * lanes were chosen by a mask may be known in these lanes, which is all that is needed.
  */
 UOP_INLINE wire_u32 uop_unknown_bytes(const struct uop_eval *e, const struct uop *uop)
 {

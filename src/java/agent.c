@@ -23,7 +23,7 @@
 
 #define HELPER "java/lang/AssayCalls"
 
-/* Of versions that the headers may not know yet. */
+/* Events of versions that are newer than the headers. */
 enum { EVENT_FIRST = 50, EVENT_VIRTUAL_START = 87, EVENT_VIRTUAL_END = 88, EVENTS_END = 89 };
 enum { CAPABILITY_VIRTUAL_THREADS = 44 };
 enum { ALLOCATION_INTERVAL = 512 * 1024 };
@@ -34,7 +34,8 @@ extern const char java_helper_end[] __attribute__((visibility("hidden")));
 static jvmtiEnv *jvmti; /* NULL: there is no machine, or the agent could not begin */
 static volatile bool ready; /* the helper is there, and classes are rewritten */
 static jfieldID thread_number;
-static uint64_t pause_begin; /* ns; only one thread of the machine pauses it at a time */
+/* ns; set by the machine's thread that begins the pause; there is one at a time */
+static uint64_t pause_begin;
 
 /* --- Native methods of the helper, found by their names --------------------------------------- */
 
@@ -310,7 +311,7 @@ static bool capabilities_add(bool later)
 	return (*jvmti)->AddCapabilities(jvmti, &want) == JVMTI_ERROR_NONE;
 }
 
-/* Events that are not there are those of a machine that has no such thing. */
+/* Enables the events that this virtual machine supports. */
 static void events_enable(void)
 {
 	static void *callbacks[EVENTS_END - EVENT_FIRST];

@@ -27,7 +27,10 @@ static inline void java_count(enum call_java_count what, uint64_t count)
 
 /* Threads. */
 
-/* By the lowest bits of the number; filled with one that is nobody's. NULL: no memory. */
+/*
+ * The table of threads by the lowest bits of their numbers; free entries point to a dummy thread.
+ * NULL: no memory.
+ */
 struct hooks_thread **java_table(void);
 /* The calling thread's memory for the Java thread of this number; NULL: it is not recorded. */
 struct hooks_thread *java_thread_begin(uint64_t number, bool is_virtual);

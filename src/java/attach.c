@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A machine listens on a socket /tmp/.java_pidN, where N is its pid as it knows it. Before the
- * first who asks there is none: a file .attach_pidN in its working folder and SIGQUIT make one.
- * Without the file, that signal makes a machine print its threads, and it ends any other program;
- * so it is only sent to processes that have a machine and handle the signal.
+ * A virtual machine listens on a socket /tmp/.java_pidN, where N is its pid in its own namespace.
+ * It creates that socket on request: the request is a file .attach_pidN in its working folder and a
+ * SIGQUIT. Without the file, that signal makes a machine print its threads, and it ends any other
+ * program; so it is only sent to processes that have a machine and handle the signal.
  */
 #include "java/attach.h"
 

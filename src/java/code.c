@@ -9,9 +9,9 @@
  * 2. Ours is the last handler, so that those of the program come first.
  * 3. The handler's frame has no variables: any frame can be assigned to it. In a constructor that
  *    holds only once another constructor was called for the object. What is before has a handler of
- *    its own, whose frame has the object as uninitialised. The call itself cannot have any, and
- *    where the two parts cannot be told apart for certain there is none: who catches the exception
- *    tells the tree, which then drops the calls that have gone.
+ *    its own, whose frame has the object as uninitialised. That call itself cannot have a handler,
+ *    and if the two parts cannot be separated for certain, there is none at all: the caught() of
+ *    the method that catches the exception then drops the abandoned calls from the tree.
  * 4. All offsets in tables that a virtual machine looks at are mapped. Annotations of types in
  *    code, which none looks at, are left out.
  */

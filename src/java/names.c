@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Numbers of methods. A name that comes again (another class loader, a class that is rewritten
- * again) has the number that it had. What is kept is a hash of the name: that two names have the
- * same one of 64 bits happens to nobody.
+ * again) has the number that it had. Only a hash of 64 bits is kept of each name; a collision is
+ * too improbable to matter.
  */
 #include <fcntl.h>
 #include <pthread.h>

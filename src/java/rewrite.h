@@ -3,7 +3,7 @@
  * Rewrites a class of Java so that each of its methods calls a helper at its entry, at each of its
  * exits, also those by exceptions, and where it catches one. Needs libc's memory functions only.
  *
- * A class is not trusted: one that cannot be understood is an error, and stays as it is.
+ * Classes are checked: one that cannot be parsed is an error, and stays as it is.
  */
 #pragma once
 

@@ -56,7 +56,7 @@ static struct hooks_thread *install(struct hooks_thread *thread, uint64_t number
 	return thread;
 }
 
-/* Nobody finds it any more. */
+/* Removes the thread from the table. */
 static void remove_entry(struct hooks_thread *thread)
 {
 	struct hooks_thread *expected = thread;
@@ -150,7 +150,7 @@ static struct hooks_thread *carrier_get(void)
 	return hooks_self ? hooks_self : hooks_thread_start(0);
 }
 
-/* Its time goes on from here: what came before is another's. */
+/* Restarts its clock: the time before belongs to another thread. */
 static void clock_renew(struct hooks_thread *thread)
 {
 	uint32_t lock = 0;
@@ -234,8 +234,8 @@ void java_virtual_mount(uint64_t number)
 }
 
 /*
- * What it used goes to it; what is used from now on is the carrier's, until the next mount. One
- * whose end was told by another kernel thread has no number any more.
+ * The virtual thread is charged for what it used; from now on the carrier is charged, until the
+ * next mount. A thread whose end was told by another kernel thread has no number any more.
  */
 void java_virtual_unmount(uint64_t number)
 {

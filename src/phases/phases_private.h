@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What collecting and detecting phases share. */
+/* Shared by collecting (phases.c) and detecting (phases_detect.c). */
 #pragma once
 
 #include "phases/phases.h"

@@ -45,7 +45,7 @@ struct translations {
 	uint32_t needed_from; /* what current_from was at the last translations_settle() */
 };
 
-/* Code that was read: what follows a block mostly lies close to it. */
+/* A window of code that was read: the blocks after a block mostly lie close to it. */
 struct code_window {
 	uint64_t start;
 	size_t size; /* 0: nothing */
@@ -148,7 +148,7 @@ struct translation *translations_get(const struct translations *translations, ui
 	return translations->all.items[serial - translations->first_serial];
 }
 
-/* The kernel knows a block by each of its instructions. */
+/* Finds the translation by any of its instructions, as the kernel does. */
 static struct translation *find(const struct translations *translations,
 				const struct block_key *key)
 {

@@ -62,7 +62,10 @@ static int header_find(const struct elf_image *image, uint64_t *ret_address, str
 	return -ENOENT;
 }
 
-/* What the file says about its size is not believed: the memory is what its segment can hold. */
+/*
+ * The number of entries in the header may be wrong: memory is reserved for as many as its segment
+ * can hold.
+ */
 static size_t entries_room(const struct elf_image *image, uint32_t count)
 {
 	size_t room = count < ENTRIES_MAX ? count : ENTRIES_MAX;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a map of JIT code consists of, for those that read files into one. */
+/* The parts of a map of JIT code, for the files that read one. */
 #pragma once
 
 #include <stddef.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Symbol files that stay open between two users: to open one starts a worker process (worker.h),
- * which takes some ten milliseconds. Whoever takes a module owns it until it is put back.
+ * Symbol files that stay open between two uses, because opening one starts a worker process
+ * (worker.h), which takes some ten milliseconds. A module that is taken belongs to the caller until
+ * it is put back.
  */
 #pragma once
 
@@ -18,7 +19,9 @@ struct module_cache {
 };
 
 void module_cache_deinit(struct module_cache *cache);
-/* The caller's from now on, or NULL. */
+/* Returns the module, which belongs to the caller now, or NULL. */
 struct symbols *module_cache_take(struct module_cache *cache, uint64_t key);
-/* The cache's from now on; closed if it is full. NULL: nothing to keep. */
+/*
+ * The module belongs to the cache from now on, and is closed if the cache is full. NULL is allowed.
+ */
 void module_cache_put(struct module_cache *cache, uint64_t key, struct symbols *symbols);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names as a person reads them: linkage names in, demangled names out. */
+/* Demangles names: linkage names in, names as in the source out. */
 #pragma once
 
 #include "base/map.h"

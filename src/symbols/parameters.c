@@ -6,10 +6,10 @@
  * (DW_AT_abstract_origin), whose list is whole even where the instance leaves out what it does not
  * need. They take registers in their order, as calling_convention.c says for each type.
  *
- * Compilers change functions that nobody else calls: parameters vanish or move. GCC gives such a
- * copy another name, which the caller looks at. Clang does not, but says where each parameter is
- * when the function begins (DW_AT_location): in another register than the one that is its by the
- * rules, or nowhere.
+ * Compilers change functions that are only called in their unit: parameters vanish or move. GCC
+ * gives such a copy another name, which the caller looks at. Clang does not, but says where each
+ * parameter is when the function begins (DW_AT_location): in another register than the one that is
+ * its by the rules, or nowhere.
  *
  * 1. No answer rather than a wrong one: what is unsure ends the list; a contradiction empties it.
  */
@@ -122,7 +122,7 @@ static bool convention_usual(Dwarf_Die *function)
 	return dwarf_formudata(&attribute, &convention) == 0 && convention == DW_CC_normal;
 }
 
-/* Nobody outside of the unit calls it, and it was not compiled by GCC. */
+/* Whether the function is local to its unit and was not compiled by GCC. */
 static bool is_private(Dwarf_Die *function)
 {
 	Dwarf_Attribute attribute;

@@ -6,7 +6,7 @@
  *
  *	in	the file of a module, and addresses in it
  *	out	names, lines, inlined functions, parameters and bytes of code
- *	owner	whoever opens it: symbolise.c, one file at a time
+ *	owner	the caller that opens it: symbolise.c, one file at a time
  */
 #include "symbols/symbols.h"
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Types in words.
+ * Writes types from DWARF as C or C++ text.
  *
- * C writes a type around the thing that has it: what stands nearest to the name was said last. So
- * the text of a type is made from outside in: each pointer, array or function adds itself to the
- * text of the declarator so far and hands it to the type it points to, holds or returns; the type
- * at the end puts its name before it all.
+ * In C, a declarator is written around the name: the derivation closest to the name is the
+ * outermost one of the type. So the text of a type is made from outside in: each pointer, array or
+ * function adds itself to the text of the declarator so far and hands it to the type it points to,
+ * holds or returns; the type at the end puts its name before it all.
  *
  * A DIE does not know what it lies in, so the namespaces and classes around all types of a unit are
  * noted at the first question about one of them.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * One process per file. Forking costs a millisecond and asking some thirty microseconds, for one
- * address or for some hundreds; checking DWARF well enough to trust the library with it would be
- * writing the library again.
+ * address or for some hundreds; checking DWARF so thoroughly that libdw could be trusted with it
+ * would mean to rewrite libdw.
  *
  * 1. The worker holds no descriptor but the file, the socket and what libdw opens: nothing of the
  *    recorder's is kept open or written to by it, and its buffered output is never flushed
@@ -10,7 +10,7 @@
  * 2. Each load and each request has its own allowance of CPU and of time; the kernel ends a worker
  *    that goes over it (SIGPROF, SIGALRM), and then the socket reads as closed. The parent needs no
  *    clock.
- * 3. The parent believes nothing in a reply that it has not checked: the worker may be corrupted.
+ * 3. The parent checks every number in a reply, because the worker's memory may be corrupted.
  */
 #include "symbols/worker.h"
 
@@ -125,13 +125,13 @@ static void allowance_renew(const struct worker_limits *limits)
 	alarm(limits->wall_seconds);
 }
 
-/* While the parent thinks, the worker may wait as long as it likes. */
+/* Between requests, the worker may wait without a limit. */
 static void allowance_end(void)
 {
 	alarm(0);
 }
 
-/* What is being put together: the rows so far, and every string ever sent. */
+/* A reply under construction: the rows so far, and every string that was ever sent. */
 struct speaker {
 	struct strtab strings; /* number 0 is "" */
 	size_t strings_sent;

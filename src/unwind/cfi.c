@@ -11,7 +11,7 @@
  * 1. A row that is not HARD computes exactly what the rules say, for every state of the registers
  *    and the stack. What cannot be had exactly is HARD, so that a walk stops, counted, and never
  *    goes astray; rbx, which hardly any caller needs, is marked as lost instead.
- * 2. A program that breaks off or makes no sense is HARD from there to the end of its range.
+ * 2. A program that is truncated or invalid is HARD from there to the end of its range.
  * 3. Rows come out with rising pcs below the given end; work is linear in the size of the program.
  */
 #include "unwind/ehframe.h"

@@ -98,9 +98,9 @@ static void stub_add(const struct ehframe_stub *stub, struct unwind_rows *out)
 }
 
 /*
- * Nothing is known from start to end, except that the entry point is called by nobody: hand-written
- * start code such as the dynamic linker's has no rules, and every stack of a starting program ends
- * there.
+ * Adds rows for a range without rules. Only the entry point is known: it has no caller, and
+ * hand-written start code such as the dynamic linker's has no rules although every stack of a
+ * starting program ends there.
  */
 static void bare_gap_add(const struct ehframe *frame, uint32_t start, uint32_t end,
 			 struct unwind_rows *out)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Two lists as bytes in, one out: for who merges profiles, and has no use for lists otherwise. */
+/* Merges two encoded lists, for the merging of profiles. */
 #include "values/hotlist.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * What the counts of a hotlist say about the stream, and how surely.
+ * Estimates of frequencies in the stream from the counts of a hotlist, with confidence bounds.
  *
  * Counting samples. The occurrences before the first one counted failed a trial of probability p
  * each: more than L / p of them with probability below e^-L. So the count is a certain lower bound,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of a hotlist share: its entries. An entry is count, first, the words of the value,
+ * Shared by the files of hotlists: their entries. An entry is count, first, the words of the value,
  * and in space-saving lists how much of the count was counted for others.
  */
 #pragma once

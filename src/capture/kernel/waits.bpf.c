@@ -4,9 +4,9 @@
  *
  * A thread that leaves its processor is charged the time that it ran and what the kernel counted
  * for it meanwhile. Its stack is walked there, and what it waits for follows from its state and its
- * system call. Who wakes it notes when, and from which stack. When the thread is back, the time
- * until it was woken goes to the cause, the time from there on to `queued`, and the wait is counted
- * by thread, cause, stack and waker.
+ * system call. The thread or interrupt that wakes it notes the time and its own stack. When the
+ * thread is back, the time until it was woken goes to the cause, the time from there on to
+ * `queued`, and the wait is counted by thread, cause, stack and waker.
  *
  * Invariants
  * 1. All time from a slot's `begun` is in its sums, or follows from running_since, off_since and
@@ -15,8 +15,8 @@
  * 3. A slot is written by the processor that switches its thread. Wakers write the waker's fields
  *    only, and before the thread can be back: the kernel makes it ready to run after that.
  * 4. A wait that has ended adds one to seen and one to counted or lost.
- * 5. A switch that the kernel did not tell of is made up for: how long a thread ran that goes
- *    without having come is what the scheduler itself has counted for it.
+ * 5. Missed switches are compensated: if a thread leaves whose arrival was not seen, its running
+ *    time is taken from the scheduler's own count.
  * 6. The programs that take stacks run with interrupts disabled, so that they do not nest.
  * 7. Notices of tasks may be interrupted by switches: they write no sum, and what they tell of a
  *    metric never exceeds what is charged in the end.
