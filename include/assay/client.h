@@ -24,9 +24,9 @@
  * routine's name. No system call is made. Where nobody counts such a mark it returns 0, and all
  * counts are 0.
  *
- * Where nobody records, each of the two is a load, a branch and two instructions that do nothing.
- * Nothing has to be linked. For GCC and Clang on x86-64, in C and C++; elsewhere, and with
- * ASSAY_NO_CLIENT defined, the functions are empty.
+ * If the program is not being recorded, each of the two is a load, a branch and two instructions
+ * that do nothing. Nothing has to be linked. For GCC and Clang on x86-64, in C and C++; elsewhere,
+ * and with ASSAY_NO_CLIENT defined, the functions are empty.
  *
  * How it works: hooks that are preloaded find the two pointers by a note of the object file, which
  * is comdat: one for each program or library. The engine knows the instruction that does nothing by

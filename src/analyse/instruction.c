@@ -420,7 +420,7 @@ static bool is_object_name(const char *name)
 	return name && *name && *name != '[';
 }
 
-/* By the profile, or by the module's file; NULL: nobody knows. */
+/* By the profile, or by the module's file; NULL: the object has no name. */
 static const char *object_name(struct disassembler *disassembler, uint64_t address,
 			       uint64_t *ret_start)
 {

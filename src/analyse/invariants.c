@@ -4,7 +4,7 @@
  * for.
  *
  * A place is an argument of a function, or an instruction. What the instruction's own text says is
- * left out, and so are constants that it loads, and what nobody would specialise for: directions of
+ * left out, and so are constants that it loads, and what code is not specialised for: directions of
  * branches and addresses, unless the user names these items, and addresses of the stack even then.
  * Of several items of one instruction only the one with the highest score is shown.
  *

@@ -36,7 +36,7 @@ struct progress {
 /* what: "finding names". A step may begin within another, in the same thread. */
 void progress_begin(struct progress *progress, const char *what, ...)
 	__attribute__((format(printf, 2, 3)));
-/* Whether somebody sees it; otherwise what is only to be shown need not be found out. */
+/* Whether the line is shown; otherwise numbers that are only for it need not be computed. */
 bool progress_is_seen(void);
 /* From any thread. */
 void progress_set(struct progress *progress, uint64_t done, uint64_t total);

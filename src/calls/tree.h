@@ -3,7 +3,7 @@
  * A tree of call paths, built call by call: by the thread that runs, or from a trace of events.
  *
  * This file and tree.c need no library, take no lock and allocate nothing, so that they can live in
- * a hook inside somebody else's program. Memory comes from the caller: head and nodes (which may be
+ * a hook inside the profiled program. Memory comes from the caller: head and nodes (which may be
  * shared with another process), frames and the cache of children (which are private).
  *
  * Invariants:

@@ -523,8 +523,8 @@ static void probe_attach_own(struct ability *ability)
 }
 
 /*
- * Asks for exactly the right to attach, and disturbs nobody: the right is checked first, then the
- * address, which is never mapped. 0 or an errno.
+ * Asks for exactly the right to attach, without disturbing the process: the right is checked first,
+ * then the address, which is never mapped. 0 or an errno.
  */
 static int access_try(pid_t pid)
 {

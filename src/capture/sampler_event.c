@@ -136,10 +136,7 @@ bool sampler_event_interrupts(const struct sampler_event *event)
 
 /* --- What the kernel says --------------------------------------------------------------------- */
 
-/*
- * The kernel's list of events, wherever it is mounted. Where it is not, a mount that nobody else
- * sees.
- */
+/* The kernel's list of events, wherever it is mounted. If it is not mounted, in a private mount. */
 static int tracefs_open(void)
 {
 	static const char *const places[] = { "/sys/kernel/tracing/events",

@@ -59,7 +59,7 @@ static bool client_is_trusted(int fd)
 	return peer_read(fd, &peer) && (peer.uid == geteuid() || peer.uid == 0);
 }
 
-/* Root may talk to anybody. */
+/* Root may talk to any process. */
 static bool server_is_trusted(int fd, const struct control_peer *wanted)
 {
 	struct ucred peer;

@@ -18,7 +18,7 @@ enum { CONTROL_REQUEST_MAX = 8192 }; /* bytes */
 /* Answers a request, which has no line feed; the caller frees the text. In a thread of its own. */
 typedef char *control_answer(void *ctx, const char *request);
 
-/* name: "count.1234". -EADDRINUSE: somebody has that name already. */
+/* name: "count.1234". -EADDRINUSE: another process has that name already. */
 int control_create(const char *name, control_answer *answer, void *ctx, struct control **ret);
 /* No request is served any more when this has returned. */
 void control_destroy(struct control *control);
@@ -32,7 +32,7 @@ struct control_peer {
 };
 
 /*
- * -ESRCH: nobody has that name; -EPERM: somebody has it who is not trusted, or is not the peer. The
- * caller frees the text.
+ * -ESRCH: no process has that name; -EPERM: the process that has it is not trusted, or is not the
+ * peer. The caller frees the text.
  */
 int control_ask(const char *name, const struct control_peer *peer, const char *request, char **ret);

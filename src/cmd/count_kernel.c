@@ -35,7 +35,7 @@ static const double engine_share = 0.5;
 
 /* --- Waiting ---------------------------------------------------------------------------------- */
 
-/* Until the process ends, somebody interrupts, or the time is over. True: it has ended. */
+/* Waits until the process ends, a signal interrupts, or the time is over. True: it has ended. */
 static bool process_wait(int process, int signals, double seconds)
 {
 	struct pollfd fds[] = { { .fd = process, .events = POLLIN },

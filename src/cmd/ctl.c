@@ -187,8 +187,8 @@ static int copy_place(const char *copy, const char *path)
 }
 
 /*
- * SQLite makes it in a folder of our own, where nobody can put a link; then it goes where it is
- * wanted.
+ * SQLite makes it in a folder of our own, where no other user can put a link; then it goes where it
+ * is wanted.
  */
 static int copy_make(const char *profile, const char *path)
 {

@@ -6,7 +6,7 @@ struct mailbox;
 
 /* closed: the answer to requests after mailbox_close(); must outlive the mailbox. */
 int mailbox_create(const char *closed, struct mailbox **ret);
-/* When nobody asks any more. */
+/* Called when no thread makes requests any more. */
 void mailbox_destroy(struct mailbox *mailbox);
 
 /* In any thread: a control_answer. The caller frees the text. */

@@ -11,7 +11,7 @@
 struct page_wish {
 	uint64_t limit; /* rows of a table */
 	uint64_t functions; /* whose instructions the page has */
-	struct progress *progress; /* is told how far it is; NULL: nobody is */
+	struct progress *progress; /* shows how far it is; NULL: none */
 };
 
 typedef int (*page_use_fn)(const struct page_content *content, void *ctx);

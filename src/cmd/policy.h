@@ -28,5 +28,5 @@ struct policy {
 int policy_read(struct policy *ret);
 /* The same for the given file. */
 int policy_read_file(const char *path, uid_t user, struct policy *ret);
-/* Whether the kernel lets every user sample every process: nobody has to allow it then. */
+/* Whether the kernel lets every user sample every process: no permission is needed then. */
 bool policy_shows_everybody(void);

@@ -122,7 +122,7 @@ static uint64_t seed_choose(const struct request *request)
 
 /*
  * Time and counters of the CPU are sampled at a rate, unless -c says otherwise. Events of the
- * kernel are few: each is one sample, as long as nobody says otherwise.
+ * kernel are few: each is one sample, unless an option says otherwise.
  */
 static int event_settle(struct request *request)
 {
@@ -185,7 +185,7 @@ static int request_settle(struct request *request, char **command)
 	return err;
 }
 
-/* With rights of the file (setcap) the kernel refuses nothing, whoever runs it. */
+/* With file capabilities (setcap) the kernel refuses nothing to any user. */
 static int policy_settle(struct sampling_options *options)
 {
 	struct policy policy;

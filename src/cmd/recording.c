@@ -58,8 +58,8 @@ static int recorder_make(const struct recording_request *request,
 			 const struct engine_recording_options *options, struct recording **ret)
 {
 	/*
-	 * The program waits while whoever takes its records waits for the disk; and it does not
-	 * outlive a power cut, either.
+	 * The program waits while the thread that takes its records waits for the disk; and it does
+	 * not outlive a power cut, either.
 	 */
 	const struct recorder_options how = {
 		.output = keeps_code(request) ? request->output : NULL,

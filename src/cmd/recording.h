@@ -19,7 +19,7 @@ struct recording_request {
 	char *const *command;
 	struct paths_options paths; /* of the tool paths */
 	struct marks *marks; /* of the tool marks; NULL: none */
-	struct marks_live *live; /* who looks at them meanwhile; NULL: nobody */
+	struct marks_live *live; /* for reading them meanwhile; NULL: they are not read */
 };
 
 struct recording;

@@ -33,5 +33,5 @@ int sampling_control_fd(const struct sampling_control *control);
 void sampling_control_serve(struct sampling_control *control);
 /* After each round. */
 int sampling_control_tick(struct sampling_control *control);
-/* The recording is over: nobody is served any more. NULL is fine. */
+/* The recording is over: no request is served any more. NULL is allowed. */
 int sampling_control_end(struct sampling_control *control);

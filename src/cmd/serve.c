@@ -37,7 +37,7 @@ struct serve {
 	uint64_t asked; /* CLOCK_MONOTONIC: when a page last asked for the state; 0: never */
 	uint64_t ended; /* when the recorder ended; 0: not yet, or there is none */
 	uint64_t final; /* the generation with everything the recorder wrote; 0: not known */
-	bool delivered; /* somebody has it */
+	bool delivered; /* a page has fetched it */
 	bool done;
 };
 
@@ -158,7 +158,7 @@ static void recorder_ended(struct serve *serve)
 	serve->final = served_generation(serve->served);
 }
 
-/* Pages that are there get what the recorder has left; then nobody waits any more. */
+/* Whether all open pages have fetched what the recorder has left. */
 static bool farewell_is_over(const struct serve *serve)
 {
 	uint64_t now = clock_monotonic();

@@ -19,7 +19,7 @@ struct signs {
 	uint64_t last, last_time; /* what there was at the last commit, and when that was */
 };
 
-/* Both in one thread; in between, the line is renewed by whoever makes the rounds. */
+/* Both are called in one thread; in between, the thread that makes the rounds renews the line. */
 void signs_begin(struct signs *signs, struct recorder *recorder, enum recording_kind kind,
 		 const char *unit, const char *output);
 void signs_end(struct signs *signs);

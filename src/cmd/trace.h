@@ -31,7 +31,7 @@ struct marks_live;
 /* The marks for the tool marks, and callbacks for changing them while the program runs. */
 struct trace_marks {
 	struct marks *marks;
-	struct marks_live *live; /* NULL: nobody looks at them meanwhile */
+	struct marks_live *live; /* NULL: they are not read meanwhile */
 	/* The process runs in the engine; called in the thread that follows it, as is tick. */
 	void (*begun)(void *ctx, struct inject *inject, pid_t pid);
 	void (*tick)(void *ctx); /* see inject_tick */
@@ -45,5 +45,5 @@ struct trace_marks {
  */
 int trace_run(const struct trace_options *options, const struct trace_marks *marks, char **command);
 
-/* With rights of the file (setcap) the kernel would let anybody's process be taken. */
+/* With file capabilities (setcap) the kernel would let any user's process be taken. */
 int trace_process_check(pid_t pid);

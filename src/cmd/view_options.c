@@ -39,7 +39,7 @@ int view_profile_open(const char *path, struct profile **ret)
 		log_warn("%s: the recording did not end as it should; it holds what was written "
 			 "until then",
 			 path);
-		/* Closed first: its log cannot be taken in while somebody reads. */
+		/* Closed first: SQLite cannot check its log in while another connection reads. */
 		profile_destroy(take_ptr(profile));
 		if (symbolise_unfinished(path))
 			log_warn("%s; names may be missing", err_text());

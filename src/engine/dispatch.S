@@ -244,8 +244,8 @@ signal_let:
 
 /*
  * uint64_t signal_close(void): from here to signal_open() no signal comes but those of faults,
- * which the engine may have itself. Gives the mask before. A fault signal that somebody has sent
- * waits: the thread says that it is closed, or is at one of the labels.
+ * which the engine may have itself. Gives the mask before. A fault signal that was sent by kill()
+ * is held back: the thread says that it is closed, or is at one of the labels.
  */
 	.globl	signal_close
 	.hidden	signal_close

@@ -3,9 +3,9 @@
  * The engine: runs a program from copies of its code in a cache. docs/design/engine.md has the
  * theory.
  *
- * The code here lives in somebody else's process. It uses no libc, takes none of the program's
- * locks, runs on stacks of its own, and leaves nothing in the program's memory but what the program
- * itself would have put there.
+ * The code here lives in the profiled process. It uses no libc, takes none of the program's locks,
+ * runs on stacks of its own, and leaves nothing in the program's memory but what the program itself
+ * would have put there.
  */
 #pragma once
 
@@ -266,7 +266,10 @@ bool memory_first(uint64_t start, uint64_t end, struct engine_mapping *ret);
 bool memory_is_ours(uint64_t address);
 /* Bytes of address space that the engine has. */
 uint64_t memory_total(void);
-/* Whose system call is about to change the range: the engine maps nothing there. NULL: nobody's. */
+/*
+ * The thread whose system call is about to change the range, in which the engine must map nothing;
+ * NULL: none.
+ */
 const struct thread *memory_wanted(uint64_t start, uint64_t size);
 
 /* --- insert.c ---------------------------------------------------------------------------- */
@@ -285,7 +288,7 @@ void *cache_notes(size_t size);
 struct fragment *cache_find(uint64_t pc);
 /* The thread goes on in the fragment. */
 void cache_enter(struct thread *thread, const struct fragment *fragment);
-/* Nobody finds the fragment any more; who is in it leaves it soon. */
+/* Removes all references to the fragment; threads that are in it leave it at the next exit. */
 void fragment_close(struct fragment *fragment);
 /* Code in the range has changed or is gone: it is translated anew when it is reached again. */
 void cache_forget(uint64_t start, uint64_t end);
@@ -421,7 +424,7 @@ uint64_t guard_mask_program(const struct thread *thread, uint64_t mask);
  */
 bool guard_hides(const struct thread *thread);
 uint64_t guard_unhide(struct thread *thread, uint64_t mask);
-/* Before it goes on outside the engine: nobody knows what it will block. */
+/* Called before the thread goes on outside the engine, where it may block any signal. */
 void guard_leave(struct thread *thread);
 
 /* --- thread.c ---------------------------------------------------------------------------- */
@@ -455,8 +458,8 @@ void engine_unlock(void);
  */
 void engine_pause(uint32_t microseconds);
 /*
- * As futex: until it is woken, for so long at most; or for a moment. Gives the microseconds for
- * which nobody woke it.
+ * Waits as futex() does, for so long at most, or for a moment where futex() must not be used.
+ * Returns the microseconds that have passed without being woken.
  */
 uint32_t engine_wait(uint32_t *word, uint32_t value, int operation, uint32_t milliseconds);
 

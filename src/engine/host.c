@@ -46,8 +46,8 @@ static bool is_zombie(uint64_t pid)
 }
 
 /*
- * Who has ended has no memory, whether or not somebody has waited for it. Others have, but not at
- * 0. The answer may be that we must not look (yama does not allow a child to).
+ * A process that has ended has no memory, also while it is a zombie; any other has, but nothing at
+ * address 0. The answer may also be that we may not look (yama does not allow it to a child).
  */
 static bool pid_exists(uint64_t pid)
 {

@@ -35,8 +35,8 @@ static uint64_t add(uint64_t limit, uint64_t bytes)
 }
 
 /*
- * What the engine has of it, or a little more. Memory that is shared with the host is nobody's
- * data; of the views of it that threads have of their own nobody keeps the size.
+ * What the engine has of it, or a little more. Memory that is shared with the host does not count
+ * as data; the size of the threads' own mappings of it is not kept.
  */
 static uint64_t used(const struct bound *bound)
 {

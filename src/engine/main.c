@@ -77,7 +77,7 @@ static void on_direct(struct thread *thread, struct exit *exit)
 	cache_enter(thread, fragment);
 }
 
-/* A fragment has found that its code has changed. Somebody else may have closed it already. */
+/* A fragment has found that its code has changed. Another thread may have closed it already. */
 static void on_stale(const struct exit *exit)
 {
 	struct fragment *fragment = cache_holder((uint64_t)exit->stub);

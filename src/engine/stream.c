@@ -194,7 +194,7 @@ static void map_again(const void *from, size_t size, void *to)
 		engine_die("cannot map the memory to record in");
 }
 
-/* A thread that has no slot records into memory of its own, which nobody reads. */
+/* A thread that has no slot records into private memory, which the host does not read. */
 static void slot_map_private(struct thread *thread)
 {
 	struct stream_slot *slot = thread_slot(thread);

@@ -58,7 +58,7 @@ const struct stream_gates *stream_gates(struct thread *thread);
  */
 void stream_append(struct thread *thread, uint32_t segment);
 void stream_unappend(struct thread *thread, uint32_t segment);
-/* The segments of the chunk that has just become full; NULL: nobody reads them. */
+/* The segments of the chunk that has just become full; NULL: the ring is private. */
 const uint32_t *stream_chunk(struct thread *thread, uint32_t *ret_count);
 /* A chunk is full: goes on in the next, as soon as there is room. */
 void stream_settle(struct thread *thread);

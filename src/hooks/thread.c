@@ -284,8 +284,8 @@ void hooks_self_end(void)
 
 /*
  * As much as the CPU clock went on since it was last asked, without what was counted meanwhile.
- * That may be more than the clock says where a virtual machine's processor was taken away: nobody
- * in it sees that, and it stays where it happened.
+ * That may be more than the clock says where a virtual machine's processor was taken away: no clock
+ * in the machine shows that, and it stays where it happened.
  */
 __attribute__((noinline)) uint64_t hooks_units_on(struct hooks_thread *thread, uint64_t now,
 						  uint32_t lock)

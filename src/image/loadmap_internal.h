@@ -96,7 +96,7 @@ void loadmap_image_end(struct loadmap *map, struct loadmap_image *image, uint64_
 /* Frees images that ended long ago. */
 void loadmap_images_forget(struct loadmap *map);
 void loadmap_images_deinit(struct loadmap *map);
-/* The row's id; an image that nobody refers to needs none. */
+/* The row's id; an image that no row refers to needs none. */
 struct process_id loadmap_image_id(struct loadmap *map, struct loadmap_image *image);
 void loadmap_image_changed(struct loadmap *map, struct loadmap_image *image);
 struct loadmap_thread_entry *loadmap_thread_newest(const struct loadmap *map,

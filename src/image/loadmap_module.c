@@ -505,8 +505,8 @@ static void map_advise(struct loadmap_image *image)
 }
 
 /*
- * Some programs write their map when they end, or when somebody asks them to, in the middle of a
- * recording. What was found in their memory before has names then, too.
+ * Some programs write their map when they end, or on request, in the middle of a recording.
+ * Addresses that were found in their memory before get their names then.
  */
 void loadmap_memory_settle(struct loadmap *map, struct loadmap_image *image)
 {

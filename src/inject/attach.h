@@ -2,7 +2,7 @@
 /*
  * Puts the engine into a process that runs, and takes it out again.
  *
- *	attach_take()		all threads go on in the engine, with nobody attached
+ *	attach_take()		all threads go on in the engine, with no tracer attached
  *	follow_attached()	serves it, until it has ended or is to be given back (follow.h)
  *	attach_give_back()	all threads, and those of processes it has started, go on by
  *				themselves

@@ -13,8 +13,8 @@
  *    that of a process which is none of ours.
  * 2. A file that gives privileges is never executed while we are attached: the kernel would leave
  *    them out.
- * 3. What a held thread does besides its exec (signals, stops, its end) happens to it as if nobody
- *    were attached.
+ * 3. What a held thread does besides its exec (signals, stops, its end) happens to it as if it had
+ *    no tracer.
  * 4. The shared memory may hold anything: each field is read once and checked.
  */
 #include "inject/follow.h"

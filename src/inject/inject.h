@@ -98,7 +98,7 @@ void inject_signals_block(void);
 const sigset_t *inject_mask(const struct inject *inject);
 
 /*
- * Starts a command; argv[0] is searched in PATH. Once this has returned, it runs, with nobody
+ * Starts a command; argv[0] is searched in PATH. Once this has returned, it runs, with no tracer
  * attached. A command that exec refuses fails with exec's reason: -ENOENT where there is no such
  * file. INJECT_SIGNALS are blocked afterwards.
  */
@@ -106,7 +106,7 @@ int inject_start(struct inject *inject, char *const *argv, pid_t *ret);
 
 /*
  * A thread of this thread's is stopped at PTRACE_EVENT_EXEC: puts the engine in and lets it go. In
- * any case nobody is attached afterwards; on failure the program goes on without an engine, and
+ * any case no tracer is attached afterwards; on failure the program goes on without an engine, and
  * *ret_obstacle says why.
  */
 int inject_take(struct inject *inject, pid_t pid, enum program_obstacle *ret_obstacle);

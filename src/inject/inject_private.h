@@ -36,16 +36,16 @@ struct inject {
 	unsigned filters; /* seccomp filters that we have ourselves */
 	int memory; /* file of the memory that the next process is to share with us */
 	int public; /* file of what all processes can read, and only we can write */
-	int code; /* file of the image as it is at our address, which nobody can write */
+	int code; /* file of the image as it is at our address, sealed against writing */
 	bool present; /* we hold the lock in public memory (STREAM_HOST) */
 	void *public_bytes;
 	sigset_t mask;
 	struct memories *memories; /* a piece for each process */
 	uint64_t shared_size;
 	struct inject_counts dropped; /* of pieces that are gone */
-	inject_module *module_serve; /* NULL: nobody answers */
+	inject_module *module_serve; /* NULL: no function was set */
 	void *module_ctx;
-	inject_tick *tick; /* NULL: nobody */
+	inject_tick *tick; /* NULL: no function was set */
 	void *tick_ctx;
 };
 

@@ -12,8 +12,8 @@
  *			midst lies a part that is the same for all, and that they cannot write
  *
  * Those pages of the image that are never written come from a file in memory that all processes
- * share and that nobody can write; the other pages are written from outside. Then the thread goes
- * on at engine_entry, and the tracer detaches.
+ * share and that is sealed against writing; the other pages are written from outside. Then the
+ * thread goes on at engine_entry, and the tracer detaches.
  *
  * 1. No memory of the program is written.
  * 2. Either everything is in place, or the program goes on as if nothing had been tried.

@@ -121,9 +121,9 @@ int program_find(const char *name, char **ret_path)
 }
 
 /*
- * As the kernel decides it. Whoever is root already has every capability that a file could give.
- * "No new privileges" holds off setuid and setgid; of files with capabilities the kernel says that
- * they are privileged (AT_SECURE) nevertheless.
+ * Decides as the kernel does. Root already has every capability that a file could give. "No new
+ * privileges" holds off setuid and setgid; of files with capabilities the kernel says that they are
+ * privileged (AT_SECURE) nevertheless.
  */
 static bool is_privileged(int fd, const struct program_user *user)
 {

@@ -16,8 +16,8 @@
  *    into its handler and is stopped there.
  * 2. Some calls give EINTR for every stop (signal(7) lists them for SIGSTOP), and for signals that
  *    would be ignored but that wake a thread with a tracer. We put the kernel's number for "again
- *    unless there is a handler" in its place. Their timeout then begins anew: nobody knows how much
- *    was left of it.
+ *    unless there is a handler" in its place. Their timeout then begins anew: how much was left of
+ *    it is not known.
  *
  * A thread that goes on is asked to stop again after a turn, which is twice as long each time: one
  * that has got no processor within its turn, on a busy machine, would stop where it was, again and

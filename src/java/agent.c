@@ -4,9 +4,9 @@
  * so that their methods call a helper, and gives the machine that helper.
  *
  * 1. Classes of the boot loader are left alone: the helper is one of them and uses others, and the
- *    machine itself relies on them. All others are rewritten, whoever loads them. Hidden classes,
- *    which stand for lambdas, are never shown to agents; the bodies of lambdas are methods of the
- *    class that has them.
+ *    machine itself relies on them. All others are rewritten, whichever loader loads them. Hidden
+ *    classes, which stand for lambdas, are never shown to agents; the bodies of lambdas are methods
+ *    of the class that has them.
  * 2. A class that cannot be rewritten runs as it is, and is counted.
  * 3. Nothing here throws into the program: what fails is not recorded.
  *

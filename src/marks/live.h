@@ -5,7 +5,7 @@
  *
  *	marks_live_due()	the recorder: whether counters are to be read now
  *	marks_live_fold()	the recorder: what they said
- *	marks_live_read()	anybody: what they said last, or say now
+ *	marks_live_read()	any thread: the last reading, or a new one
  */
 #pragma once
 

@@ -139,7 +139,9 @@ static void lines_ready(struct reading *reading)
 			row_compare, reading->lines);
 }
 
-/* A section that is broken has no marks, and that is said: the file may be anybody's. */
+/*
+ * A damaged section has no marks, and a message says so, because the file may come from any user.
+ */
 static void declared_ready(struct reading *reading)
 {
 	struct module *module = reading->module;

@@ -46,8 +46,8 @@ enum {
 	CYCLES_SLACK = 16, /* words after a cycle's last that may be read */
 	CYCLES_SHORT = 16, /* symbols of a cycle that is compared without a branch for each */
 	/*
-	 * The header, which lies before a cycle's symbols, in words. Whoever found a cycle needs
-	 * nothing else.
+	 * The header, which lies before a cycle's symbols, in words. A user that has found a cycle
+	 * needs nothing else.
 	 */
 	CYCLES_SLOT = 0,
 	CYCLES_LENGTH = 1, /* cycles_length_word() */

@@ -8,7 +8,10 @@
 #include "calls/recording.h"
 #include "recorder/calls_sink.h"
 
-/* Which routines are told apart; others are part of whoever calls them. wanted NULL: all. */
+/*
+ * Which routines get nodes of their own; the others count as part of their callers. wanted NULL:
+ * all do.
+ */
 struct hooks_filter {
 	bool (*wanted)(void *ctx, uint32_t pid, uint64_t routine);
 	void *ctx;

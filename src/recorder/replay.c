@@ -642,8 +642,8 @@ static int uop_next(struct replay *replay, uint32_t limit)
 		if (replay->instructions >= limit)
 			return 1 + UOP_END_NONE;
 		/*
-		 * The kernel's overlay is smaller. It filled up within this instruction, nobody can
-		 * tell where.
+		 * The kernel's overlay is smaller. It filled up within this instruction; at which
+		 * operation is not known.
 		 */
 		if (replay->run->end == UOP_END_OVERLAY_FULL &&
 		    replay->instructions == replay->run->instructions)

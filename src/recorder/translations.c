@@ -24,7 +24,7 @@
 enum {
 	FOLLOW_MAX = 128, /* blocks translated per request */
 	FOLLOW_BUSY = 2, /* likewise, when translating takes too much time */
-	FOLLOW_AHEAD = 32, /* likewise, of code that nobody has asked for yet */
+	FOLLOW_AHEAD = 32, /* likewise, of code that was not requested yet */
 	FAR_MAX = 16, /* jumps through memory that are followed per request */
 	BUDGET_PERCENT = 3, /* of a CPU, for what was not asked for */
 	BUDGET_NS =

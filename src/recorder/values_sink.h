@@ -16,7 +16,8 @@ struct values_sink;
 struct values_sink_options {
 	struct site_table_options sites;
 	size_t backlog_bytes; /* with as many waiting, no more are asked for */
-	bool own_only; /* runs of other users' processes are withheld, whoever started them */
+	/* runs of other users' processes are withheld, also if we have started them */
+	bool own_only;
 	bool no_kernel; /* so are those of the kernel */
 };
 
@@ -29,7 +30,7 @@ void values_sink_destroy(struct values_sink *sink);
 void values_sink_run(struct values_sink *sink, const struct run_record *run);
 /* What the source has seen and lost by now. */
 void values_sink_tally_set(struct values_sink *sink, const struct run_tally *tally);
-/* Which addresses are known to be pointers to what; for whoever knows when mappings change. */
+/* The names of addresses, for the source that knows when mappings change. */
 /* CPU time that replaying and writing took, and the runs that it was for. */
 void values_sink_use(const struct values_sink *sink, uint64_t *ret_ns, uint64_t *ret_runs);
 /* How many runs reached their length, and how many ended for want of a translation. */

@@ -40,7 +40,8 @@ void waits_sink_task(struct waits_sink *sink, const struct task_notice *notice);
 
 /*
  * What was charged on a processor so far. When recording has ended it comes after the threads,
- * whose last interval nobody has charged: it is added to where they were last charged.
+ * whose last interval was not charged yet: it is added to the processor where they were last
+ * charged.
  */
 int waits_sink_cpu(struct waits_sink *sink, uint32_t cpu, const struct thread_cpu *charged);
 

@@ -91,7 +91,7 @@ static bool is_significant(const struct common_value *value)
 	return error <= ERROR_SHOWN || error < value->share * 100;
 }
 
-/* "62.1%"; where the error is large "62±8%", so that nobody builds on the digits. */
+/* "62.1%"; where the error is large "62±8%", so that the digits do not look exact. */
 static void share_put(struct strbuf *buf, const struct common_value *value, bool utf8)
 {
 	double error = share_error(value);

@@ -377,8 +377,8 @@ void container_close(sqlite3 *db)
 }
 
 /*
- * SQLite rolls back and deletes what it finds beside the file: only where nobody else can have put
- * it, and only if it names no other file.
+ * SQLite rolls back and deletes what it finds beside the file: only where no other user can have
+ * put it, and only if it names no other file.
  */
 static int place_check_open(const struct place *place, int fd, int journal)
 {

@@ -47,7 +47,7 @@ int container_check_tables(sqlite3 *db, const char *path);
  * Both refuse what the checks above refuse. *ret_size, if not NULL: bytes of the file and its log.
  */
 int container_open_read(const char *path, sqlite3 **ret, size_t *ret_size);
-/* In place: -EPERM if others can write in its folder, or it is somebody else's. */
+/* In place: -EPERM if others can write in its folder, or it belongs to another user. */
 int container_open_write(const struct place *place, sqlite3 **ret);
 
 /* A new profile there, where none must be: no rows, readable by its owner only. */
@@ -57,7 +57,8 @@ int container_fold(const struct place *place);
 
 enum container_way {
 	CONTAINER_READ = 1, /* only */
-	CONTAINER_ALONE = 2, /* the index of the log is in memory, and nobody else may look */
+	/* the index of the log is in memory, and no other process may open the file */
+	CONTAINER_ALONE = 2,
 };
 
 /* An open connection that has really read the file, or SQLite's result code, extended. */

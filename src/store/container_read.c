@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Opening a profile to read it, whoever has made it and wherever it lies.
+ * Opens a profile to read it, which any user may have made, in any folder.
  *
  * The file is opened once, and judged by its first bytes before SQLite sees any of them. Then there
  * are three ways:

@@ -4,7 +4,7 @@
  * store/.
  *
  * In a folder of the caller's own SQLite works at the place itself. Elsewhere it works in a private
- * folder beside it, which nobody else can enter, so that neither the file nor its log can be put
+ * folder beside it, which no other user can enter, so that neither the file nor its log can be put
  * there by others or kept open by them. While it is written, a link at the place leads to it:
  *
  *	assay.db -> .assay.db.0123456789abcdef/assay.db
@@ -39,11 +39,11 @@ void place_close(struct place *place);
 char *place_file(const struct place *place, const char *suffix);
 /* -1 with errno: there is none. A link is looked at, not followed. */
 int place_stat(const struct place *place, const char *suffix, struct stat *ret);
-/* Whether nobody but the caller and root can write in the folder. */
+/* Whether only the caller and root can write in the folder. */
 bool place_folder_is_safe(int dir);
 /* Moves into a new private folder, if the folder is not safe. */
 int place_enter(struct place *place);
-/* Makes the link. -EEXIST: somebody else was faster. */
+/* Makes the link. -EEXIST: another process was faster. */
 int place_publish(struct place *place);
 /* The file is complete: replaces the link by it, and removes the private folder. */
 int place_settle(struct place *place);

@@ -437,8 +437,8 @@ int store_finish(struct store *store)
 	    (err = transaction_end(store)))
 		return err;
 	/*
-	 * All of it is on the disk then. Refused while somebody reads: the profile is whole all the
-	 * same, its log beside it.
+	 * All of it is on the disk then. SQLite refuses this while another process reads; the
+	 * profile is complete nevertheless, with its log beside it.
 	 */
 	if (sqlite3_exec(store->db, "pragma synchronous = normal; pragma journal_mode = delete",
 			 NULL, NULL, NULL) != SQLITE_OK) {

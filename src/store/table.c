@@ -253,7 +253,7 @@ void store_table_sql_add(const struct store_table *table, struct strbuf *out)
 
 /*
  * "not indexed" and "order by" the primary key together make SQLite walk the table itself, whatever
- * indexes somebody may have added; the key of a bulky table is an index.
+ * indexes were added to the file; the key of a bulky table is an index.
  */
 void store_table_sql_read(const struct store_table *table, struct strbuf *out)
 {

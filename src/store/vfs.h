@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How SQLite reaches the files of a profile: by descriptors that were opened and checked before, so
- * that nobody can put another file under a name in between. Private to store/.
+ * that no other file can be put under a name in between. Private to store/.
  */
 #pragma once
 

@@ -8,11 +8,11 @@
  * replaced.
  *
  * Invariants:
- * 1. A cache file is used only if it is ours and nobody else can write to it, its checksum holds,
+ * 1. A cache file is used only if it is ours and no other user can write to it, its checksum holds,
  *    its rows are in order, and its digest is that of the file at hand: a program that carries
  *    another's build-id neither gets the other's table nor spoils it for good.
- * 2. The module itself is read, not mapped: it belongs to whoever runs it, and a mapped file that
- *    is cut short would end the recorder with SIGBUS.
+ * 2. The module itself is read, not mapped: it may belong to any user, and a mapped file that is
+ *    cut short would end the recorder with SIGBUS.
  * 3. Failing to write the cache is no error.
  */
 #include "unwind/unwind.h"

@@ -47,7 +47,8 @@ struct mark_data_memory {
 	 */
 	wire_u64 rsi, rdi, rcx;
 	/*
-	 * Counts accesses that hit a page with marked data, but no marked range; nobody reads it.
+	 * Counts accesses that hit a page with marked data, but no marked range; it is not
+	 * reported.
 	 */
 	struct mark_data_cell unmarked_cell;
 };

@@ -134,7 +134,7 @@ struct stream_area {
 	wire_u32 hint; /* where to look for a free slot first */
 	/* rings of STREAM_RING_LARGE that may still be taken; the host gives back */
 	wire_u32 large;
-	/* somebody has waited for a slot in vain; cleared by the host when it gives one back */
+	/* a thread has waited for a slot in vain; cleared by the host when it gives one back */
 	wire_u32 crowded;
 	wire_u64 unrecorded; /* segments of threads that found no slot */
 	/* a set of ENGINE_TOOL_BIT: what slots hold, for other processes that map the memory */

@@ -102,7 +102,7 @@ static inline wire_u64 unwind_rbx_place(wire_u64 place, const struct unwind_row 
 /*
  * A user frame that was interrupted at its address (the innermost one, and the one below a signal
  * handler) carries this bit, and so does the trampoline that a handler returns to: it lies at the
- * start of its code, and nobody called it. Every other user frame is a return address.
+ * start of its code, and was not called. Every other user frame is a return address.
  */
 #define UNWIND_EXACT (1ull << 63)
 

@@ -76,7 +76,7 @@ enum {
 
 /* In which context a thread was woken. */
 enum wait_waker {
-	WAKER_NONE, /* nobody: it was ready all the time; or not seen */
+	WAKER_NONE, /* none: it was ready all the time, or the waker was not seen */
 	WAKER_TASK, /* the thread that the row names */
 	WAKER_INTERRUPT,
 };

@@ -327,7 +327,7 @@ static __always_inline long step_drap(struct walk *walk, const struct unwind_row
 
 /*
  * A scratch register that has no rule keeps its value: hand-written code that counts from one over
- * a call has made sure that what it calls leaves it alone. Further out nobody can have.
+ * a call has made sure that what it calls leaves it alone. That holds for the innermost call only.
  */
 static __always_inline int register_known(const struct walk *walk, __u32 reg)
 {

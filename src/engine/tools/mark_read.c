@@ -48,7 +48,7 @@ void mark_read_add(uint32_t segment, const struct stream_mark *mark)
 	kept[kept_count++] = (struct kept){ segment, 0, *mark };
 }
 
-/* A fragment that was given up half made has runs as well: of segments that nobody executes. */
+/* A fragment that was given up half made has runs as well, of segments that are never executed. */
 void mark_read_fragment(uint32_t first, uint32_t last)
 {
 	for (uint32_t i = kept_fragment; i < kept_count; i++)

@@ -16,7 +16,7 @@ const struct routines_area *routines_area(void);
 void routines_module_seen(const struct region *region, const char *path);
 /* From any thread, without a lock. False: nothing is known of that code. */
 bool routine_find(uint64_t pc, struct routine_found *ret);
-/* Whether the code at pc belongs to a routine that is part of whoever calls it. */
+/* Whether the code at pc belongs to a routine that counts as part of its callers. */
 bool routine_is_skipped(uint64_t pc);
 /* Whether it is a stub of the procedure linkage table. */
 bool code_is_stub(uint64_t pc);

@@ -7,8 +7,8 @@
  *	owner	engine_source.c, one for each process
  *
  * 1. seen = kept + lost.
- * 2. A record of a wrong size breaks the catalog: nobody knows where the next one begins. Any other
- *    fault costs one record.
+ * 2. A record of a wrong size breaks the catalog: it is not known where the next one begins. Any
+ *    other fault costs one record.
  * 3. There is a table from the first record on, even if that is not the one that should come first.
  */
 #include "recorder/engine/catalog.h"

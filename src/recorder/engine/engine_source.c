@@ -281,8 +281,9 @@ static void process_discover(struct engine_source *source, uint32_t index, uint3
 }
 
 /*
- * A thread of the process itself, or the child of a vfork. Where the process has a pid namespace of
- * its own, it says a number that may be anybody's here: by that nobody is to be found dead.
+ * The pid of a thread's process, or of the child of a vfork. If the process has a pid namespace of
+ * its own, the number that it says may be any process's here, so it must not be used to find out
+ * whether the thread has ended.
  */
 static uint32_t thread_pid(const struct view *view, uint32_t said)
 {
@@ -611,7 +612,7 @@ static void deaths_find(struct engine_source *source)
 				__atomic_load_n(&process->ring.slot->state, __ATOMIC_ACQUIRE) ==
 					STREAM_ENDED;
 		if (process->gone)
-			source->scanned = 0; /* it may have threads that nobody has seen yet */
+			source->scanned = 0; /* it may have threads that were not found yet */
 	}
 	array_each(&source->threads, item) {
 		struct thread *thread = *item;
@@ -695,7 +696,7 @@ bool engine_source_deliver(struct engine_source *source)
 		source->buried = source->now;
 	}
 	if (!any && !source->scans)
-		source->scanned = 0; /* nobody may sleep before new slots were looked for */
+		source->scanned = 0; /* new slots must be looked for before the next sleep */
 	return any || !source->scans;
 }
 

@@ -9,7 +9,7 @@
  *	out	rows of blocks and of how often each thread executed them
  *	owner	engine_recording.c makes it; as a sink it belongs to the recorder
  *
- * 1. The same code in the same module is one block, whoever executes it.
+ * 1. The same code in the same module is one block, whichever process executes it.
  * 2. What a thread executed is in the store when it has ended, and up to the last commit while it
  *    runs.
  */

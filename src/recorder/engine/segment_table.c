@@ -9,8 +9,8 @@
  *
  * 1. Numbers are from 1 to STREAM_SEGMENTS_MAX - 1; each is defined once. Memory grows with what
  *    the catalog says, not with the numbers that it names.
- * 2. What a segment refers to lies in its own table, whoever's the fragment was that it was cut
- *    from.
+ * 2. A segment refers only to its own table, also if it was cut from a fragment of an ancestor's
+ *    table.
  */
 #include "recorder/engine/segment_table.h"
 

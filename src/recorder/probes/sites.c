@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Marks are looked up as for an engine (wire/marks.h), in memory that nobody shares: the tables say
- * where visits are counted, as offsets in the file, and where data is, as addresses of the file.
+ * Marks are looked up as for an engine (wire/marks.h), in private memory: the tables say where
+ * visits are counted, as offsets in the file, and where data is, as addresses of the file.
  */
 #include "recorder/probes/sites.h"
 
