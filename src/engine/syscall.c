@@ -225,7 +225,7 @@ static long on_arch_prctl(struct thread *thread)
 		return 0;
 	case ARCH_GET_GS:
 		return user_write(regs[RSI], &thread->gs, sizeof(thread->gs)) ? 0 : -EFAULT;
-	case ARCH_SHSTK_ENABLE: /* returns are jumps in the cache; programs work without shadow stacks */
+	case ARCH_SHSTK_ENABLE: /* returns are jumps; programs work without it */
 		return -EOPNOTSUPP;
 	default:
 		return pass(thread);

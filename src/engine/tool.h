@@ -274,7 +274,7 @@ bool tools_any(void);
 /* Those in use, up to a NULL. */
 const struct tool *const *tools_in_use(void);
 const struct tool *tool_of(unsigned number);
-extern struct tool tools_offer; /* of each function that of some tool in use; NULL: no tool has it */
+extern struct tool tools_offer; /* of each function that of a tool in use; NULL: no tool has it */
 /* Events, to all in use. */
 void tools_thread_start(struct thread *thread);
 void tools_thread_end(struct thread *thread);
