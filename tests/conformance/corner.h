@@ -77,6 +77,19 @@ static inline void rest(long milliseconds)
 		;
 }
 
+/* A handler: prints the mask that it has interrupted and its own; then SIGHUP is blocked. */
+static inline void mask_say(int number, siginfo_t *info, void *context)
+{
+	ucontext_t *uc = context;
+	sigset_t now;
+
+	pthread_sigmask(SIG_BLOCK, NULL, &now);
+	for (int i = 1; i < 32; i++)
+		printf("%d%d", sigismember(&uc->uc_sigmask, i), sigismember(&now, i));
+	printf("\n");
+	sigaddset(&uc->uc_sigmask, SIGHUP); /* takes effect at return */
+}
+
 /* How a child ended, in words. */
 static inline void status_say(const char *what, int status)
 {
