@@ -589,7 +589,10 @@ static struct table *executed_annotate(const struct profile *profile,
 	return annotation.table;
 }
 
-/* Of instructions. What was lost are segments: they are taken to be as long as the others. */
+/*
+ * Sets the totals in instructions. Losses are in segments, which are taken to be as long as the
+ * others.
+ */
 static void marked_totals_set(struct table *table, const struct profile *profile,
 			      const struct filter *filter)
 {

@@ -32,7 +32,7 @@ enum { ENTRIES_MIN = 4 };
  */
 #define NOISE_SHARE 0.05
 
-/* Of the samples: a function with as many is missed if it is not there. */
+/* The share of the samples from which on a function is named even if it has no arguments. */
 #define HOT_SHARE 0.01
 
 struct argument {

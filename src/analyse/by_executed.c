@@ -180,8 +180,8 @@ void executed_totals_set(struct table *table, const struct profile *profile,
 /* --- Rows ------------------------------------------------------------------------------------- */
 
 /*
- * What struct measured.amounts holds. MOST is used for code: how often the block was executed that
- * says where the code is. The others from there on are used for tasks.
+ * Indices of struct measured.amounts. MOST is used for code: the executions of the block that
+ * determines the row's location. The others from there on are used for tasks.
  */
 enum { INSTRUCTIONS, BLOCKS, MOST, SEGMENTS = MOST, LOST, PATHS, STRATA };
 

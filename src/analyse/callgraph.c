@@ -350,8 +350,8 @@ typedef void (*arm_fill_fn)(struct table *table, const struct graph *graph,
 			    const struct stanza *stanza, const struct arm *arm);
 
 /*
- * Of executed code every call that was ever made is there, and in text the many small ones of a
- * function are one row. Arms are by weight.
+ * Executed code has every call that was made, so in text the many small ones of a function become
+ * one row. Arms are ordered by weight.
  */
 static void arms_fill(struct table *table, const struct graph *graph, const struct stanza *stanza,
 		      const struct arms *arms, const char *relation, arm_fill_fn fill)

@@ -33,8 +33,8 @@ struct calltree {
 };
 
 /*
- * Of the samples that the filter selects; symbols and modules choose those with such a frame.
- * by_time: moments apart, of which the profile must have any.
+ * Makes the tree of the samples that the filter selects; symbols and modules select those with such
+ * a frame. by_time: moments are kept apart; the profile must have some.
  */
 void calltree_init(struct calltree *tree, const struct profile *profile,
 		   const struct filter *filter, bool by_time);

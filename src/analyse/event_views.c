@@ -123,7 +123,7 @@ static void totals_set(struct table *table, const struct profile *profile)
 					 .loss_count = marks->loss_count };
 }
 
-/* Of events: those that were lost are a row of the table, and none of the view. */
+/* The totals of events. Lost events are a row of the profile's table, but not of the view. */
 static void events_total(struct table *table, const struct profile *profile, size_t kept)
 {
 	struct profile_named_count *loss = table_alloc(table, sizeof(*loss));

@@ -107,7 +107,7 @@ static const ZydisDecodedOperand *operand_find(const struct instruction *in, uns
 	return NULL;
 }
 
-/* What only sets flags: its result is its left operand. */
+/* Whether the instruction only sets flags: then its left operand stands for its result. */
 static bool is_comparison(const struct instruction *in)
 {
 	switch (in->decoded.mnemonic) {

@@ -18,7 +18,7 @@ struct instruction {
 	bool valid; /* otherwise the bytes are no instruction, and the length is 1 */
 };
 
-/* Of the code at address; size at least 1. */
+/* Decodes the code at address; size is at least 1. */
 void instruction_decode(const uint8_t *code, size_t size, uint64_t address,
 			struct instruction *ret);
 /* At least 1. */

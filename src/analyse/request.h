@@ -43,7 +43,7 @@ void request_deinit(struct request *request);
 int request_take(struct request *request, const char *text);
 /* The same of a new request, with what its options need and its view takes checked. */
 int request_parse(const char *text, struct request *ret);
-/* That the view takes every option that was given, and that none would change nothing. */
+/* Checks that the view takes every option that was given, and that each has an effect. */
 int request_check(const struct request *request);
 /* Appends the text that gives the same request. */
 void request_print(const struct request *request, struct strbuf *ret);

@@ -77,7 +77,7 @@ int sites_items_check(const struct profile *profile, const struct option_texts *
  */
 bool sites_next(struct sites *sites, enum site_group group, struct site *ret);
 void site_deinit(struct site *site);
-/* Where sites_next() goes on; sites_seek() to it gives what it gave then. */
+/* The position of sites_next(); after sites_seek() to it, sites_next() returns the same site. */
 size_t sites_tell(const struct sites *sites);
 void sites_seek(struct sites *sites, size_t place);
 
@@ -86,11 +86,11 @@ void sites_seek(struct sites *sites, size_t place);
  */
 bool site_merge(struct site *site, const struct site *from);
 
-/* Of the most common value; all 0 without values. */
+/* The range of the most common value; all 0 without values. */
 struct hotlist_range site_top(const struct site *site);
 /* Whether it shows one plain source, such as result or arg0; says which. */
 bool site_source(const struct sites *sites, const struct site *site, enum selection_source *ret);
-/* Of those that say something about an instruction, the lower the better. */
+/* The order in which items describe an instruction best: the lowest number first. */
 unsigned site_preference(const struct sites *sites, uint32_t item);
 
 /* instruction: the one at the site, or NULL. The label is a register or the item. */

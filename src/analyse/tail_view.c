@@ -720,7 +720,7 @@ static void tail_deinit(struct tail *tail)
 	map_deinit(&tail->path_ids);
 }
 
-/* Of one mark. */
+/* Adds the rows of one mark. */
 static void mark_tell(struct tail *tail)
 {
 	const struct filter *filter = &tail->request->filter;

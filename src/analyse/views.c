@@ -171,8 +171,9 @@ static int kinds_check(const struct profile *profile, unsigned domains, unsigned
 }
 
 /*
- * Of several domains that are missing the first is named, whose command records the others as well:
- * so parts of a recording stand before the whole, and what accompanies samples before these.
+ * If several domains are missing, the message names the one whose command records the others as
+ * well: first the order and the lines of executed code, then recordings that accompany samples,
+ * then main ones.
  */
 int profile_holds_check(const struct profile *profile, unsigned domains)
 {

@@ -13,8 +13,8 @@ int view_thread_times(const struct profile *profile, const struct view_request *
 const char *wait_cause_text(const char *cause);
 
 /*
- * Of a stack: the innermost functions that a person would look at, user code before the kernel's,
- * "lock < take < main"; or all of them, outermost first, "main;take;lock".
+ * Writes a stack: in short, the innermost functions, user code before the kernel's, "lock < take <
+ * main"; or all functions, outermost first, "main;take;lock".
  */
 void stack_brief_put(const struct forest *forest, const struct functions *functions, uint32_t node,
 		     struct strbuf *out);

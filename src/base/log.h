@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What Assay says to a person while it works: always on stderr, one line each. Data goes to stdout.
- * Control characters in what is said become visible: a name cannot command the terminal.
+ * Messages for people: always on stderr, one line each. Data goes to stdout. Control characters in
+ * what is said become visible: a name cannot command the terminal.
  */
 #pragma once
 

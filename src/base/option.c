@@ -612,7 +612,7 @@ static int getopt_refuse(const struct row_list *rows, int answer, char *const *a
 	return err_set(-EINVAL, "-%c: there is no such option here", optopt);
 }
 
-/* What getopt_long() wants to know. */
+/* The tables for getopt_long(). */
 struct getopt_tables {
 	ARRAY(struct option) names;
 	struct strbuf letters;

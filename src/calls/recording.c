@@ -216,7 +216,10 @@ static void start_write(struct call_recording *recording, uint32_t number,
 	event_write(recording, &event, slot->name, strnlen(slot->name, sizeof(slot->name)));
 }
 
-/* What the ring holds, in two pieces where it wraps. The program's numbers are not believed. */
+/*
+ * Writes the contents of a ring to the file, in two pieces if it wraps. The program's positions are
+ * checked.
+ */
 static void ring_drain(struct call_recording *recording, uint32_t number, struct call_slot *slot)
 {
 	const char *ring = (char *)slot + recording->limits.slot_bytes - EVENT_BYTES;

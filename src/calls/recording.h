@@ -57,7 +57,7 @@ uint32_t call_recording_host(const struct call_recording *recording);
 bool call_recording_timed(const struct call_recording *recording);
 /* Names that the events gave to routines of no file: as lines of a perf map; NULL: none. */
 const char *call_recording_names(const struct call_recording *recording);
-/* Of the last write to the file of events; 0 or a negative errno. */
+/* The result of the last write to the file of events; 0 or a negative errno. */
 int call_recording_events_error(const struct call_recording *recording);
 /*
  * Events that were not written, because a program took the host to be gone; records that were

@@ -235,7 +235,10 @@ static void mark_stack(struct call_tree *tree, bool on)
 	}
 }
 
-/* What each path and those below it cost: elapsed time, or calls where that was not taken. */
+/*
+ * Computes the weight of each node with all below it: elapsed time, or calls where there are no
+ * times.
+ */
 static void weigh(struct call_tree *tree)
 {
 	for (uint32_t at = CALL_ROOT; at != CALL_NONE; at = next_preorder(tree, at))
@@ -460,7 +463,7 @@ uint64_t call_tasks_add(struct call_tasks *tasks, const char *name)
 	return CALL_ROUTINE_TASKS + number;
 }
 
-/* What the task has called and not left is gone. */
+/* Calls that the task has not left are dropped. */
 void call_tree_task_end(struct call_tree *tree)
 {
 	struct call_frame *frame = tree->top;

@@ -36,7 +36,7 @@ static int live_check(const struct count_options *given, char **command)
 	return 0;
 }
 
-/* What is in a file of marks is seen later. */
+/* Whether marks with events are given; a file of marks may hold some, which is found out later. */
 static bool events_given(const struct count_options *given)
 {
 	for (size_t i = 0; i < given->marks.count; i++)
@@ -134,7 +134,10 @@ static int marks_take(const struct count_options *given, struct marks *marks)
 	return err;
 }
 
-/* Of code visits and instructions, and if it is timed the median and the longest visit. */
+/*
+ * Prints a row: for code, visits and instructions, and if it is timed the median and the longest
+ * visit.
+ */
 static void row_say(const struct table *table, size_t row)
 {
 	const struct cell *cells = table_row(table, row);
@@ -301,7 +304,7 @@ static int rules_take(const struct count_options *given, struct marks *marks, st
 	return err ? err : rules_check(rules->items.items, rules->items.count);
 }
 
-/* What a rule can do where the kernel counts. */
+/* Checks that rules only have actions that are possible where the kernel counts. */
 static int rules_check_fixed(const struct rules *rules)
 {
 	for (size_t i = 0; i < rules->items.count; i++)

@@ -37,7 +37,7 @@ struct follow {
 	pthread_mutex_t lock; /* of visits and lost */
 	ARRAY(struct visit) visits; /* that wait */
 	uint64_t lost;
-	/* Of the thread that follows the process. */
+	/* The fields from here on belong to the thread that follows the process. */
 	ARRAY(struct caller) callers;
 };
 
@@ -90,7 +90,7 @@ static bool visit_take(struct follow *follow, struct visit *ret)
 	return taken;
 }
 
-/* Of what was marked because it calls; 0: it was given. */
+/* The level of a mark that was added as a caller; 0: the mark was given by the user. */
 static unsigned level_of(const struct follow *follow, uint32_t mark)
 {
 	array_each(&follow->callers, caller)

@@ -276,7 +276,7 @@ static void visits_add(void *ctx, uint32_t mark, pid_t tid, enum probe_what what
 	*(uint64_t *)ctx += count;
 }
 
-/* Of all its threads, in seconds; those that have ended included. */
+/* The CPU time of all its threads, ended ones included, in seconds. */
 static double cpu_read(pid_t pid)
 {
 	AUTO(free_ptr) char *path = mem_printf("/proc/%d/stat", (int)pid);

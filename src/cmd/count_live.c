@@ -78,7 +78,7 @@ static long long number_of(const json_t *row, const char *name)
 	return (long long)json_integer_value(json_object_get(row, name));
 }
 
-/* Of data how often it was read and written; of what is timed percentiles, too. */
+/* Prints a row: reads and writes of data, or visits of code, with percentiles if they are timed. */
 static void row_print(const json_t *row, const char *mark)
 {
 	if (json_object_get(row, "reads"))

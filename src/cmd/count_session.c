@@ -64,7 +64,7 @@ struct session {
 	pthread_cond_t served; /* an order was done */
 	ARRAY(struct order *) orders;
 	bool over;
-	/* Of the thread that follows. */
+	/* The fields from here on belong to the thread that follows the process. */
 	bool native; /* the process is not in the engine */
 	uint64_t changed; /* when marks changed and engines have not all seen it; 0: they have */
 	uint64_t page; /* of the sweep: the next one */
@@ -753,7 +753,7 @@ static void on_begun(void *ctx, struct inject *inject, pid_t pid)
 		log_warn("%s; 'assay count --live' does not work", err_text());
 }
 
-/* Of events that came last it is known who called, and nothing can be marked any more. */
+/* Reports the callers of the last events, which cannot be marked any more. */
 static void callers_tell(struct session *session)
 {
 	struct follow *follow = session->given.follow;

@@ -148,8 +148,8 @@ static int codes_add(struct page_profile *page, const struct page_wish *wish,
 }
 
 /*
- * Of code that was executed in order, where that can be read. Without the order each function would
- * stand by itself.
+ * Adds the flame graph of executed code, if the profile has its order: without the order, each
+ * function would stand by itself.
  */
 static int flame_executed_add(struct page_profile *page, struct view_code *source)
 {

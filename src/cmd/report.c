@@ -99,7 +99,9 @@ static int view_show(const struct command *command, struct view_options *options
 	return code;
 }
 
-/* Of what is being recorded: a profile of this moment is made, and shown as any other. */
+/*
+ * Shows calls that are being recorded: makes a profile of this moment, which is shown as any other.
+ */
 static int live_show(const struct command *command, struct view_options *options, bool open)
 {
 	AUTO(live_profile_remove) struct live_profile live = {};

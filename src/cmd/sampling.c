@@ -202,7 +202,7 @@ static int bpf_forgo(struct sampling_options *options)
 	return 0;
 }
 
-/* What the kernel refuses is told and left out of options. */
+/* Reports the parts that the kernel refuses, and removes them from the options. */
 static void refusals_settle(struct sampling *sampling, struct sampling_options *options)
 {
 	const struct sampler_refusal *refusals;

@@ -9,7 +9,7 @@
 const char *sampling_without_bpf(const struct sampling_options *options);
 /* -EINVAL: the kernel would drop samples above its own limit without telling us. */
 int sampling_rate_check(const struct sampling_options *options);
-/* Of the samples: ns for time, events otherwise, 0 where the kernel adapts it. */
+/* The period of samples: ns for time, otherwise events; 0 if the kernel adapts it. */
 uint64_t sampling_period(const struct sampling_options *options);
 /* Runs may take that share of time; options say how long they are, and how often samples come. */
 void sampling_share_set(struct sampling_options *options, double share);

@@ -62,7 +62,7 @@ struct build {
 	uint32_t first_segment;
 	struct segment_ends ends;
 	unsigned end_count;
-	/* What tools insert at instructions; insert.c. */
+	/* Lists that tools insert at instructions (insert.c). */
 	const struct inserted *next_inserted; /* translating back: the next list */
 	bool inserts; /* else: whether tools insert anything at instructions */
 	uint8_t *inserted_at; /* where the next list is kept */
@@ -188,7 +188,7 @@ void put_jump_thread(struct build *build, unsigned offset);
 #define TARGET_IN_RDX (1ull << 63)
 
 /* --- lower.c ----------------------------------------------------------------------------- */
-/* Where a list is put. */
+/* The place where a list is put. */
 struct place {
 	uint64_t pc;
 	unsigned state; /* as everything around it has it */
@@ -201,10 +201,10 @@ bool put_lea(struct build *build, const struct gs_lea *lea);
 /* The same as when it was put first, if translating back. */
 void inserted_put(struct build *build, const struct inserted *list, const struct place *place);
 /*
- * What tools do where a segment ends. Control is about to go to target; TARGET_IN_RDX: that is in
- * rdx, and rcx and rdx are in their slots. No register and no flag changes that the program could
- * still read. All of it is in state WHOLE, and TOLD from the instruction on that stores what the
- * last unit is for.
+ * Puts the operations of tools at the end of a segment. Control is about to go to target;
+ * TARGET_IN_RDX: that is in rdx, and rcx and rdx are in their slots. No register and no flag
+ * changes that the program could still read. All of it is in state WHOLE, and TOLD from the
+ * instruction on that stores what the last unit is for.
  */
 void segment_end_put(struct build *build, const struct segment_end *end);
 /* Puts the slow part of segment_end_put(), which lies behind the jump that follows it. */
@@ -284,7 +284,7 @@ enum { DECODE_BYTES = 32 }; /* that may be read, whatever the instruction */
 bool instruction_decode_common(const uint8_t *code, ZydisDecodedInstruction *ret);
 
 /* --- live.c: within guarded_call() ------------------------------------------------------- */
-/* What is written at pc and behind before it is read: what code in front of it may use. */
+/* Registers and flags that are dead at pc: code in front of it may use them. */
 struct dead {
 	bool flags; /* all status flags */
 	unsigned scratch; /* a register; SCRATCH_NONE: none, or flags are not */

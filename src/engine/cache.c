@@ -77,7 +77,7 @@ enum {
 #define STEP_MAX (64ull << 20) /* between places that are tried for an arena */
 #define STEP_MIN (256ull << 10)
 
-/* That a fragment was made of code in a page. */
+/* A link between a fragment and a page of code that it was made of. */
 struct use {
 	struct fragment *fragment;
 	struct use *next, **link; /* in the list of the page */
@@ -456,8 +456,8 @@ static bool is_crowded(uint64_t pc)
 }
 
 /*
- * What is about to be written gets memory piece by piece: a fault for each page would take several
- * times as long. An old kernel does not know how.
+ * Populates memory that is about to be written, piece by piece, because a fault for each page would
+ * take several times as long. Old kernels do not support it.
  */
 static void populate(uint8_t **ready, const uint8_t *next, const uint8_t *end)
 {

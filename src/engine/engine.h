@@ -343,7 +343,7 @@ struct fragment *translate(struct thread *thread, uint64_t pc);
  * thread->pc become what they would be in the program. False: the address is not in a fragment.
  */
 bool translate_back(struct thread *thread, uint64_t at);
-/* Where a fragment is to go: the addresses of its blocks. */
+/* The addresses of the blocks that a fragment is to follow. */
 struct plan {
 	uint32_t count;
 	uint64_t pcs[BLOCKS_MAX];
@@ -413,8 +413,8 @@ bool guard_has_any(void);
 /* Whether the kernel has SIGSEGV open where the program has it blocked. */
 bool guard_is_hiding(void);
 /*
- * What the kernel gets when the program wants a mask, and what the program sees when the kernel has
- * one.
+ * The mask that is set in the kernel for one that the program wants, and the mask that the program
+ * sees for one in the kernel.
  */
 uint64_t guard_mask_kernel(struct thread *thread, uint64_t mask);
 uint64_t guard_mask_program(const struct thread *thread, uint64_t mask);
@@ -435,7 +435,7 @@ struct thread *thread_next(const struct thread *thread);
 bool threads_native(void);
 /* Whether the process has no other thread. */
 bool thread_is_alone(const struct thread *thread);
-/* What the thread's tables know about targets of indirect branches. */
+/* Adds a target of indirect branches to the thread's tables. */
 void thread_target_add(struct thread *thread, const struct fragment *fragment);
 void thread_target_forget(struct thread *thread, uint64_t pc);
 void thread_targets_clear(struct thread *thread);

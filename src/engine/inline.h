@@ -57,7 +57,7 @@ struct inline_op {
 
 enum { INSERT_OPS_MAX = 48 };
 
-/* Where lists are kept apart. */
+/* The points of an instruction; each has a list of its own. */
 enum insert_point { POINT_BEFORE, POINT_TRANSFER, POINT_AFTER, POINT_SEGMENT_END };
 
 /* A list that is being made. */
@@ -97,5 +97,5 @@ void inline_do(struct thread *thread, const struct inline_op *ops, unsigned coun
 void inline_undo(struct thread *thread, const struct inline_op *ops, unsigned count, unsigned units,
 		 const struct inline_values *values);
 uint64_t inline_amount(const struct inline_op *op);
-/* Of a timer's operation. */
+/* The number of the timer in one of its operations. */
 unsigned inline_timer(const struct inline_op *op);

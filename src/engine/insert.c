@@ -142,7 +142,7 @@ static void addresses_keep(struct insert *before, const struct insert *after)
 	}
 }
 
-/* Of a direct call. */
+/* Fills in the target of a direct call. */
 static void target_fill(struct insert *list, uint64_t target)
 {
 	struct insert from = *list;

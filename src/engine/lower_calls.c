@@ -48,7 +48,7 @@ void put_slow_if(struct build *build, struct ways *ways, unsigned condition)
 	put32(build, 0);
 }
 
-/* Where they lead to is here. */
+/* Patches jumps so that they lead to here. */
 static void ways_end(struct build *build, const struct ways *ways)
 {
 	for (unsigned i = 0; i < ways->count; i++)

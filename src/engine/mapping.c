@@ -43,7 +43,7 @@ struct range {
 	uint64_t start, end;
 };
 
-/* Of whole pages; one that the kernel would not take is empty. */
+/* A range of whole pages; empty if the kernel would refuse it. */
 static struct range range_of(uint64_t start, uint64_t size)
 {
 	struct range range = { start, start + page_up(size) };

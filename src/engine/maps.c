@@ -217,7 +217,7 @@ static uint64_t caught_correct(uint64_t set)
 	return set;
 }
 
-/* Of the thread that the file tells of: what it believes to block. */
+/* The signals that the thread of the status file believes to have blocked. */
 static uint64_t blocked_correct(uint64_t set)
 {
 	for (const struct thread *thread = thread_next(NULL); thread; thread = thread_next(thread))

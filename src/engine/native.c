@@ -51,7 +51,7 @@ static bool vsyscall_run(struct thread *thread)
 	return true;
 }
 
-/* Of 64-bit code; there is another for 32-bit code. */
+/* The code segment selector for 64-bit code; 32-bit code has another one. */
 static uint16_t selector_code(void)
 {
 	uint16_t selector;

@@ -42,7 +42,7 @@ enum { STREAM_MARKED_MAX = 256 };
 /* At most STREAM_MARKED_MAX. */
 void stream_marked(uint32_t segment, const struct stream_mark *marks, uint32_t count);
 
-/* Of the program's registers and stack as they are. */
+/* Writes an event of a mark with the program's present registers and stack. */
 struct mark_event;
 void stream_event(const struct thread *thread, const struct mark_event *from);
 

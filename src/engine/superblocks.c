@@ -259,7 +259,7 @@ static bool candidate_try(struct thread *thread, struct entries *entries, uint32
 	return made;
 }
 
-/* Where control comes back to is the better place to begin. */
+/* Prefers the head of a loop near that place, to which control comes back. */
 static uint32_t loop_head_near(const uint32_t *segments, uint32_t at, uint32_t count)
 {
 	enum { NEAR = 16 };

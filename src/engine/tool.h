@@ -110,9 +110,9 @@ struct tool {
 	 */
 	void (*taken_back)(struct thread *thread, uint32_t number, const uint64_t *values);
 	/*
-	 * Of the times a block was executed, how many percent must go the same way for a superblock
-	 * to follow (superblocks.c), and whether it ends before a block that it holds, so that
-	 * cycles stay visible. Only of tools with ENGINE_TOOL_RING.
+	 * The percentage of a block's executions that must go the same way for a superblock to
+	 * follow it (superblocks.c), and whether a superblock ends before a block that it holds, so
+	 * that cycles stay visible. Only of tools with ENGINE_TOOL_RING.
 	 */
 	unsigned superblock_percent;
 	bool superblock_once;
@@ -271,7 +271,7 @@ uint32_t counter_by_segment(enum engine_tool tool, uint32_t segment);
 /* --- What the engine does for all tools: tool.c ------------------------------------------ */
 void tools_start(void);
 bool tools_any(void);
-/* Those in use, up to a NULL. */
+/* The tools in use, ended by NULL. */
 const struct tool *const *tools_in_use(void);
 const struct tool *tool_of(unsigned number);
 extern struct tool tools_offer; /* of each function that of a tool in use; NULL: no tool has it */

@@ -211,7 +211,7 @@ static void constants_put(struct build *build)
 	}
 }
 
-/* Of code that may be another when it is translated back. */
+/* Keeps the bytes of code that may have changed when it is translated back. */
 static void bytes_keep(struct fragment *fragment)
 {
 	const uint8_t *from = fragment->bytes;

@@ -25,7 +25,7 @@ struct hooks_thread {
 	uint64_t last; /* the last event, by the slot's clock */
 	struct call_amount now; /* charged so far, for events */
 	bool events; /* they are written to the slot's ring */
-	/* That of a page of zeroes if time off a processor cannot be told. */
+	/* The page of the perf event; a page of zeroes if time off a processor cannot be told. */
 	const struct perf_event_mmap_page *page;
 	uint32_t page_lock; /* as it was at the last event */
 	uint32_t timed;

@@ -159,7 +159,10 @@ static void ids_parse(const char *field, uint32_t *ret_real, uint32_t *ret_effec
 	}
 }
 
-/* Of "id:controllers:path" lines: the unified hierarchy's, else the longest path. */
+/*
+ * Chooses among lines "id:controllers:path" that of the unified hierarchy, or else the longest
+ * path.
+ */
 static char *cgroup_choose(char *text)
 {
 	char *best = NULL, *save = NULL;

@@ -47,7 +47,7 @@ bool vector_insn_get(struct lifter *l, struct vector_insn *ret);
 bool vector_is(const ZydisDecodedOperand *operand);
 uint8_t vector_low(const ZydisDecodedOperand *operand);
 uint8_t vector_high(const ZydisDecodedOperand *operand);
-/* That are modelled of the register. */
+/* The number of bytes of the register that are modelled. */
 unsigned vector_bytes(const ZydisDecodedOperand *operand);
 struct vector_source vector_source(struct lifter *l, const ZydisDecodedOperand *operand);
 /* Registers that hold the two halves of an operand: its own, or temporaries. */

@@ -229,8 +229,8 @@ UOP_INLINE void uop_bit(struct uop_eval *e, wire_u32 op)
 }
 
 /*
- * Of no bits at all BSF and BSR leave dst alone; whether its upper half too in a scan of 32 bits
- * differs by maker.
+ * If the source is 0, BSF and BSR do not change dst; for 32 bits, makers differ in whether its
+ * upper half is cleared.
  */
 UOP_INLINE void uop_scan(const struct uop_state *state, struct uop_eval *e, const struct uop *uop)
 {

@@ -751,7 +751,7 @@ int marks_module(void *ctx, pid_t pid, const struct stream_module *module)
 	return err;
 }
 
-/* Of a process that was forked, what its parent had mapped. */
+/* For a forked process, also mappings of its parent are found. */
 static const struct mapped *mapped_find(const struct marks *marks, uint32_t pid, uint64_t address)
 {
 	const struct mapped *found = NULL;

@@ -408,8 +408,8 @@ static uint32_t ranges_place(struct reading *reading, const struct mark_spec *sp
 }
 
 /*
- * Of each function that has code of the line, the lowest address of it: where debuggers stop. What
- * is there may be of a later line already.
+ * Counts visits at the lowest address of the line's code in each function, where debuggers stop.
+ * The code there may belong to a later line.
  */
 static void begins_place(struct reading *reading, uint32_t number, uint32_t line, size_t from,
 			 size_t end)
@@ -437,7 +437,7 @@ struct hull {
 	uint64_t low, high;
 };
 
-/* What is timed is one range in each function: from the lowest to the highest code of the lines. */
+/* Times one range in each function: from the lowest to the highest code of the lines. */
 static void lines_time(struct reading *reading, const struct mark_spec *spec, uint32_t number,
 		       size_t from, size_t end)
 {

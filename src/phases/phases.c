@@ -338,7 +338,7 @@ static void marks_fold(struct phases *phases, const struct code_path *path)
 		touched_add(phases->open.touched, block_mark(block));
 }
 
-/* Of two paths with the same place, the hotter one gets it. */
+/* If two paths have the same place, the hotter one gets it. */
 static void hot_fold(struct phases *phases, uint32_t slot, uint64_t trips)
 {
 	const struct layer_level *level = phases->code->level;

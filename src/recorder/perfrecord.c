@@ -150,7 +150,10 @@ static int parse_lost(struct cursor *cursor, bool has_id, struct event *ret)
 	return cursor_end(cursor);
 }
 
-/* Of the kernel only: user frames are not asked for. Marks between the parts are no frames. */
+/*
+ * Reads the kernel's frames only, because user frames are not requested. Markers between the parts
+ * are no frames.
+ */
 static void parse_callchain(struct cursor *cursor, struct event_sample *ret)
 {
 	const uint64_t mark = (uint64_t)PERF_CONTEXT_MAX;

@@ -726,7 +726,7 @@ static void run_begin(struct replay *replay, const struct run_record *run)
 
 /* --- The end of a run ------------------------------------------------------------------------- */
 
-/* Of the instruction that the run ended in, if it ended in one. */
+/* The mnemonic of the instruction in which the run ended, if it ended within one. */
 static unsigned end_mnemonic(const struct replay *replay)
 {
 	const struct uop_block *block;

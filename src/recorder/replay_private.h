@@ -92,7 +92,7 @@ struct replay {
 /* Calls fn for every step of the run, in order, and for what is true of the run as a whole. */
 int replay_tell(const struct replay *replay, replay_fn *fn, void *ctx);
 
-/* Of the step under way. What is known first stays. */
+/* Notes a fact of the present step, unless it is known already. */
 static inline void fact(struct replay *replay, enum selection_source source, uint64_t value,
 			unsigned size)
 {

@@ -140,7 +140,7 @@ static struct module_id kernel_module(struct values *values)
 	return values->kernel;
 }
 
-/* Of a run-time address, in the kernel or in the process. */
+/* The location of a run-time address, in the kernel or in the process. */
 static int location_of(struct values *values, uint64_t pc, struct location_id *ret)
 {
 	struct module_id module;
@@ -155,8 +155,8 @@ static int location_of(struct values *values, uint64_t pc, struct location_id *r
 }
 
 /*
- * Of an instruction. Those of modules with a file are remembered with the translation, which every
- * process shares.
+ * The location of an instruction. In modules with a file it is kept with the translation, which all
+ * processes share.
  */
 static int place_location(struct values *values, const struct replay_place *place,
 			  struct location_id *ret)
@@ -183,7 +183,7 @@ static int place_location(struct values *values, const struct replay_place *plac
 	return 0;
 }
 
-/* Of the call site. The arguments of a function share it. */
+/* The location of the call site, which all arguments of a function share. */
 static int caller_find(struct values *values, uint64_t caller, struct location_id *ret)
 {
 	int err = 0;

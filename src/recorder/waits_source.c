@@ -78,7 +78,7 @@ static int on_task(void *ctx, const struct task_notice *notice)
 	return 0;
 }
 
-/* Of the ring: it has ended, and waits for its turn. Of the map: it is as of now. */
+/* A thread from the ring has ended and is queued; one from the map is delivered as it is now. */
 static int on_thread(void *ctx, const struct thread_slot *slot, bool ended)
 {
 	struct waits_source *source = ctx;

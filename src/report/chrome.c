@@ -19,7 +19,7 @@ static void text_print(FILE *file, const char *text)
 	strbuf_deinit(&safe);
 }
 
-/* Of data reads and writes; of marks that are timed the mean time, too. */
+/* Prints reads and writes of data, or visits of code, with the mean time if the mark is timed. */
 static void args_print(FILE *file, const struct profile *profile,
 		       const struct profile_mark_sample *sample)
 {

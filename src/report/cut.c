@@ -42,7 +42,7 @@ static size_t without_module(const char *text, size_t length)
 	return start > 2 && text[start - 1] == '[' && text[start - 2] == ' ' ? start - 2 : length;
 }
 
-/* Where "+0x4e" begins at the end of the text; its length: nowhere. */
+/* The place of "+0x4e" at the end of the text; the text's length if there is none. */
 static size_t offset_begin(const char *text, size_t length)
 {
 	size_t start = length;

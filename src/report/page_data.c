@@ -213,7 +213,7 @@ static void nodes_put(struct writer *writer, const struct calltree *tree, const 
 	strbuf_puts(writer->out, "]}");
 }
 
-/* Of a page with more of them, no view could choose by time and stay quick. */
+/* With more moments, choosing by time would be too slow in the browser. */
 enum { MOMENTS_MAX = 1 << 20 };
 
 static bool is_by_time(const struct profile *profile)

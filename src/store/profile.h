@@ -117,5 +117,5 @@ struct profile_code;
 int profile_code_create(const char *path, struct profile_code **ret);
 void profile_code_destroy(struct profile_code *code);
 DEFINE_AUTO(struct profile_code, profile_code_destroy)
-/* Of a symbol; *ret is the caller's to free. -ENOENT: none. */
+/* The code of a symbol; *ret is the caller's to free. -ENOENT: there is none. */
 int profile_code_get(struct profile_code *code, uint32_t symbol, void **ret, size_t *ret_size);

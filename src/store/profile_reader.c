@@ -249,7 +249,7 @@ static uint32_t id_read(struct reader *reader, enum store_style style)
 	return reader->wrong ? 0 : id;
 }
 
-/* Of a table that may have gaps. */
+/* Whether a row of a table that may have gaps is there. */
 static bool is_there(struct profile *profile, const struct store_table *table, uint64_t id)
 {
 	return field(row_at(profile, table, id), table->columns()->offset, uint32_t) == id;

@@ -129,7 +129,7 @@ int store_machine_here(struct store *store)
 								 .boot = boot });
 }
 
-/* Of a profile that is reopened. */
+/* Reads the recordings of a profile that is reopened. */
 int store_recordings_read(struct store *store)
 {
 	sqlite3_stmt *list = store->statements[STATEMENT_RECORDING_LIST];

@@ -83,7 +83,7 @@ void symbols_destroy(struct symbols *symbols)
 	free(symbols);
 }
 
-/* What happened to the worker is a finding about the file, and worth a line. */
+/* Takes the next step down, with a message about the file, because the worker has failed on it. */
 static void trust_lower(struct symbols *symbols)
 {
 	int signal_number = worker_stop(&symbols->worker);

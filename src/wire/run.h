@@ -109,7 +109,7 @@ static inline __attribute__((always_inline)) wire_u32 run_record_size(wire_u32 l
 	return sizeof(struct run_record) + 8 * (log_count + RUN_MISSING_WORDS(log_count));
 }
 
-/* Of word `at` of the log; at < log_count. */
+/* Whether word `at` of the log is missing; at < log_count. */
 static inline __attribute__((always_inline)) wire_u32 run_is_missing(const struct run_record *run,
 								     wire_u32 at)
 {
@@ -240,7 +240,7 @@ static inline wire_u64 run_word(const wire_u8 *place)
 }
 #endif
 
-/* Of length bytes, at most UOP_CODE_MAX; eight more must be readable. */
+/* The hash of length bytes of code, at most UOP_CODE_MAX; eight more must be readable. */
 static inline __attribute__((always_inline)) wire_u64 run_code_hash(const wire_u8 *code,
 								    wire_u32 length)
 {
@@ -260,7 +260,10 @@ static inline __attribute__((always_inline)) wire_u64 run_code_hash(const wire_u
 	return hash;
 }
 
-/* What kernel and host compare: the known registers, which are known, and where the run stands. */
+/*
+ * The hash that kernel and host compare: the values of known registers, which registers are known,
+ * and the pc.
+ */
 static inline __attribute__((always_inline)) wire_u64 run_state_hash(const struct uop_state *state)
 {
 	wire_u64 hash = state->pc;

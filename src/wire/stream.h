@@ -262,7 +262,10 @@ struct stream_mark {
 	wire_u16 length; /* bytes of all of them */
 };
 
-/* Of the last block of a segment that is no partial one; there may be several of a block. */
+/*
+ * The marks of the last block of a segment that is not partial; a block may have several of these
+ * records.
+ */
 struct stream_marked {
 	struct stream_record record;
 	wire_u32 segment;

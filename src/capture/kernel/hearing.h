@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What libbpf says while programs are loaded, the verifier's log among it: each line is logged,
- * which -v shows, and all of it is kept for refusal_read() of parts.h. One at a time: libbpf's
- * printer has no argument of its own.
+ * Collects libbpf's messages while programs are loaded, including the verifier's log: each line is
+ * logged, which -v shows, and all of it is kept for refusal_read() of parts.h. One at a time:
+ * libbpf's printer has no argument of its own.
  */
 #pragma once
 

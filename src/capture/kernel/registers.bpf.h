@@ -26,7 +26,7 @@
 		registers_[15] = read(r15);                                                        \
 	} while (0)
 
-/* Of a thread that is in the kernel: as it saved them on entry. -1: it has none. */
+/* The user registers of a thread in the kernel, as it saved them on entry. -1: it has none. */
 static __always_inline int registers_saved(struct walk *walk)
 {
 	struct task_struct *task = bpf_get_current_task_btf();

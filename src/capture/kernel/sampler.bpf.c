@@ -361,7 +361,7 @@ static __noinline void stack_take(void *ctx, struct sample_tally *tally, struct 
 }
 
 /*
- * Where the kernel does not count up to a random period by itself: the number of events until the
+ * Used if the kernel cannot count up to a random period by itself: the number of events until the
  * next sample is drawn anew each time, between 1 and twice the mean less 1.
  */
 static __always_inline int sample_is_due(struct walk *walk)

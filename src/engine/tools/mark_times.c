@@ -295,7 +295,7 @@ static void ends_put(struct insert *insert, const struct point *point)
 			end_put(insert, ends[(point->pc + i) % ENDS].timer, point->pc);
 }
 
-/* Of a direct jump; 0: it is none. */
+/* The target of a direct jump; 0: it is not one. */
 static uint64_t jump_target(const struct point *point)
 {
 	const ZydisDecodedInstruction *insn = point->insn;
@@ -314,7 +314,7 @@ static bool has_condition(const ZydisDecodedInstruction *insn)
 	       (insn->opcode_map == ZYDIS_OPCODE_MAP_0F && insn->opcode >> 4 == 8);
 }
 
-/* Where visits begin anew, or outside. */
+/* Whether the target is the beginning of a visit, or outside of the range. */
 static bool leads_out(const struct mark_module *module, uint32_t word, uint64_t target)
 {
 	const struct mark_range *ranges[RANGES_MAX];

@@ -254,7 +254,7 @@ static void begin(struct thread *thread, uint32_t mark)
 	own->start = ticks_now();
 }
 
-/* Where the slowest begin. */
+/* The time from which on visits are among the slowest. */
 static uint64_t threshold_find(const struct mark_timing *timing, uint64_t visits)
 {
 	uint64_t left = visits * marks_area()->slow_permille / PERMILLE, passed = 0;
@@ -431,7 +431,10 @@ static void back(struct insert *insert, const struct point *point)
 	inline_call(insert, ENGINE_TOOL_MARK_VISITS, CALLED_RETURN, 0);
 }
 
-/* Of a stub of the procedure linkage table: the call of a stub is that of where it leads to. */
+/*
+ * Handles the jump of a stub of the procedure linkage table: a call of the stub counts as one of
+ * its target.
+ */
 static void branch(struct insert *insert, const struct point *point)
 {
 	if (!is_awake || point->operands[0].type != ZYDIS_OPERAND_TYPE_MEMORY ||

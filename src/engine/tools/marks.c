@@ -30,7 +30,7 @@ static uint32_t instructions;
 
 static uint64_t *marked; /* a bit for each segment */
 
-/* Of the fragment in hand. */
+/* The runs of the present fragment. */
 static struct run {
 	uint32_t segment;
 	struct stream_mark mark;
@@ -425,7 +425,7 @@ static void before(struct insert *insert, const struct point *point)
 
 /* --- Modules ----------------------------------------------------------------------------- */
 
-/* Where something else is mapped now, nothing is known any more. */
+/* Forgets modules in a range where something else is mapped now. */
 static void modules_forget(uint64_t start, uint64_t end)
 {
 	uint32_t kept = 0;

@@ -20,7 +20,7 @@ const struct routines_area *routines_area(void)
 	return (const struct routines_area *)(engine_boot.shared + STREAM_MARKS);
 }
 
-/* Where something else is mapped now, nothing is known any more. */
+/* Forgets modules in a range where something else is mapped now. */
 static void modules_forget(uint64_t start, uint64_t end)
 {
 	for (uint32_t i = 0; i < module_count; i++)

@@ -66,7 +66,7 @@ static enum catalog_fault marked_check(const struct catalog *catalog,
 
 	if (marked->count > room)
 		return CATALOG_SHORT;
-	/* Of its own segments alone: what a parent has told stays as it is. */
+	/* A process may only mark its own segments; those of its parent stay as they are. */
 	if (segment_table_find(catalog->table, marked->segment, &segment) != catalog->table)
 		return CATALOG_NUMBER;
 	return CATALOG_FINE;

@@ -333,7 +333,7 @@ static void slot_discover(struct engine_source *source, uint32_t index)
 		view->window = index < SLOTS ? index : SLOTS;
 }
 
-/* Where engines say that they have taken slots last. */
+/* Looks at the slots that engines have taken last, by their hint. */
 static void hint_follow(struct engine_source *source, uint32_t first, struct view *view)
 {
 	uint32_t hint = __atomic_load_n(&view->area->hint, __ATOMIC_RELAXED) % SLOTS;

@@ -105,7 +105,7 @@ struct engine_sink {
 	void (*thread_end)(void *ctx, struct engine_thread *thread);
 	void (*process_end)(void *ctx,
 			    struct engine_process *process); /* some time after its end */
-	/* Of everything up to now. */
+	/* The totals up to now. */
 	void (*totals)(void *ctx, const struct engine_totals *totals);
 	void *ctx;
 };

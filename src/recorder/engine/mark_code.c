@@ -14,7 +14,7 @@
 
 enum { LIST_SHIFT = 32, INSTRUCTIONS_SHIFT = 16, EXTENT_MASK = (1 << INSTRUCTIONS_SHIFT) - 1 };
 
-/* Of a block: instructions by number, and bytes, from its beginning on. */
+/* A part of a block: instructions by number, and bytes, from its beginning on. */
 struct piece {
 	uint32_t first, end;
 	uint32_t offset, end_offset;

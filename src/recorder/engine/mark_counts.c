@@ -227,7 +227,7 @@ static void place_write(void *ctx, uint32_t number, const struct mark_place *pla
 	counts->places_written++;
 }
 
-/* Of what is new since the last time. */
+/* Writes the marks that are new since the last time. */
 static void marks_write(struct mark_counts *counts)
 {
 	marks_each(counts->marks, counts->marks_written, mark_write, counts);

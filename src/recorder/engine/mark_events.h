@@ -18,10 +18,12 @@ void mark_events_destroy(struct mark_events *events);
 void mark_events_thread_begin(struct mark_events *events, struct engine_thread *thread);
 /* While the sink of executed code still knows it. */
 void mark_events_thread_end(struct mark_events *events, struct engine_thread *thread);
-/* Of a visit; it is written when its thread is known. */
+/* Adds the event of a visit; it is written when its thread is known. */
 void mark_events_add(struct mark_events *events, struct engine_process *process,
 		     const struct stream_event *event);
 /* Writes what can be written. marks: numbers below are known. */
 int mark_events_flush(struct mark_events *events, uint32_t marks);
-/* What still waits is lost; a row says how many were, with those that engines did not raise. */
+/*
+ * Events that still wait are lost; a row holds their number, with those that engines did not raise.
+ */
 int mark_events_finish(struct mark_events *events, uint64_t refused);

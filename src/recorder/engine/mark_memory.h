@@ -19,7 +19,9 @@ struct mark_memory {
 };
 
 void mark_memory_init(struct mark_memory *memory, struct recorder *recorder, struct marks *marks);
-/* Of a thread that ends. The rows of marks have been written; known: their number. */
+/*
+ * Writes the rows of a thread that ends. The rows of marks have been written; known: their number.
+ */
 int mark_memory_write(struct mark_memory *memory, const struct engine_thread *thread,
 		      enum engine_tool tool, const void *shared, uint32_t known);
 
@@ -29,6 +31,6 @@ double mark_memory_tick(const struct mark_memory *memory);
 /* How long all visits of the mark took. */
 int mark_timing_write(struct mark_memory *memory, const struct engine_thread *thread, uint32_t mark,
 		      const struct mark_timing *from);
-/* Of code of the thread's process; 0 has none. */
+/* Finds the location of an address in the thread's process; address 0 has none. */
 int mark_memory_location(struct mark_memory *memory, const struct engine_thread *thread,
 			 uint64_t pc, struct location_id *ret);
