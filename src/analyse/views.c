@@ -354,6 +354,9 @@ static const char *reason_of_no_sample(const struct view *view, struct table *ta
 		return table_own(table, mem_printf("No sample was taken: there were too few %s; "
 						   "record longer, or with a smaller --count.",
 						   event));
+	if (!period)
+		return "No sample was taken: record longer, or with --off-cpu what threads wait "
+		       "for.";
 	return table_own(
 		table, mem_printf("No sample was taken: what was recorded used less of a CPU than "
 				  "the %.1f ms between two samples. Record longer, with a larger "

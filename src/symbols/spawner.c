@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -76,6 +77,7 @@ static _Noreturn void serve(int socket)
 	int fds[REQUEST_FDS];
 	pid_t pid;
 
+	prctl(PR_SET_NAME, "assay-symbols");
 	while (request_read(socket, &request, fds)) {
 		pid = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, NULL, NULL, NULL, NULL);
 		if (pid == 0)

@@ -15,11 +15,6 @@ SECONDS = 120
 FOREVER = str(10**15)
 
 
-def child_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as stream:
-        return int((stream.read().split() or ["0"])[0])
-
-
 def marks_now(pid):
     run = subprocess.run([lib.ASSAY, "count", "--live", str(pid), "--json"], capture_output=True, text=True)
     if run.returncode:
@@ -34,8 +29,8 @@ class Follow(unittest.TestCase):
         name = os.path.basename(program)
         with subprocess.Popen([lib.ASSAY, "count", "-m", "leaf,event", "--follow-callers", str(levels), "-o", path, "--",
                                program, FOREVER], stderr=subprocess.PIPE, text=True) as count:
-            lib.wait_until(lambda: child_of(count.pid))
-            child = child_of(count.pid)
+            lib.wait_until(lambda: lib.program_of(count.pid))
+            child = lib.program_of(count.pid)
             try:
                 wanted = {f"{name}!{routine},event" for routine in wanted} | {"leaf,event"}
                 lib.wait_until(lambda: marks_now(child) >= wanted, SECONDS)

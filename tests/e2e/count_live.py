@@ -275,8 +275,7 @@ class Live(unittest.TestCase):
             process.stdin.write("1\n")
             process.stdin.flush()
             process.stdout.readline()
-            with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as stream:
-                pid = int(stream.read().split()[0])
+            pid = lib.program_of(process.pid)
             lib.wait_until(lambda: is_counted(pid))
             live(pid, "--add", "work")
             process.stdin.write("20\n")
@@ -386,8 +385,7 @@ class Rules(unittest.TestCase):
             process.stdin.write("99\n")
             process.stdin.flush()
             process.stdout.readline()
-            with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as stream:
-                pid = int(stream.read().split()[0])
+            pid = lib.program_of(process.pid)
             lib.wait_until(lambda: is_counted(pid))
             row = marks(pid)["data:worked"]
             self.assertEqual((row["reads"], row["writes"]), (100, 99))  # it is printed

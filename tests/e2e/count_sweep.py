@@ -16,11 +16,6 @@ SECONDS = 30
 PAGE = 4096
 
 
-def child_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as stream:
-        return int((stream.read().split() or ["0"])[0])
-
-
 def output(*command):
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
@@ -54,8 +49,8 @@ class Sweep(unittest.TestCase):
 
         with subprocess.Popen([lib.ASSAY, "count", "-q", "--sweep", "swept", "--every", "100ms", "-o", path, "--", program,
                                str(10**15)]) as count:
-            lib.wait_until(lambda: child_of(count.pid))
-            child = child_of(count.pid)
+            lib.wait_until(lambda: lib.program_of(count.pid))
+            child = lib.program_of(count.pid)
             try:
                 lib.wait_until(lambda: all(counted(child).get(page) for page in executed) and counted(child).keys() == pages,
                                SECONDS)

@@ -323,8 +323,7 @@ class Ends(unittest.TestCase):
 
     def test_nobody_attached(self):
         process = self.start("sh", "-c", "echo ready; exec sleep 5")
-        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="ascii") as stream:
-            child = int(stream.read().split()[0])
+        child = lib.program_of(process.pid)
         with open(f"/proc/{child}/status", encoding="ascii") as stream:
             self.assertIn("TracerPid:\t0\n", stream.read())
         gdb = shutil.which("gdb")

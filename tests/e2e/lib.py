@@ -139,6 +139,19 @@ def wait_until(condition, seconds=30):
         time.sleep(0.005)
 
 
+def program_of(pid):
+    """The process that an assay with this id has started; 0: none executes a program yet."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as stream:
+            for child in map(int, stream.read().split()):
+                # Besides, it may have processes that read symbols.
+                if not os.path.samefile(f"/proc/{child}/exe", ASSAY):
+                    return child
+    except OSError:
+        pass
+    return 0
+
+
 def has_tables(path):
     """Whether the recording has begun: the file holds its row."""
     try:
