@@ -16,6 +16,8 @@
  *    found behind the way's code. So exceptions and whoever else walks stacks find their way.
  * 3. A way is made once and never changes. It is filled in before its number is in the table.
  * 4. Only what lies in a program's code behind a call is exchanged.
+ * 5. The child of a fork gets ways of its own, at the same place: it may come to be less trusted
+ *    than its parent, and must not write code that its parent executes.
  *
  * What has no way back (none is left, code of no file, shadow stacks) keeps its return address. Its
  * frame is gone at the next entry or exit above it, as after a longjmp.
@@ -43,7 +45,7 @@ enum {
 
 _Static_assert(TABLE == 1 << TABLE_BITS, "the hash has so many bits");
 
-/* Behind the ways, in memory that a child of a fork shares. */
+/* Behind the ways. */
 struct table {
 	uint32_t made; /* ways that were ever taken; the first is not used */
 	uint32_t reserved;
@@ -57,7 +59,7 @@ struct text {
 
 uint32_t hooks_states;
 
-static char *ways; /* where they are written; NULL: there are none */
+static char *ways; /* where they are written; NULL: none can be made */
 static struct table *table;
 static struct text texts[TEXTS];
 static uint32_t text_count;
@@ -369,23 +371,65 @@ static uint32_t states_of(void)
 }
 
 /* Written through one mapping and executed through the other; no page is both. */
+static bool ways_map(int fd, char *at, int fixed)
+{
+	size_t bytes = WAYS_BYTES + sizeof(*table);
+	char *memory = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | fixed, fd, 0);
+
+	if (memory == MAP_FAILED || mmap(hooks_ways, WAYS_BYTES, PROT_READ | PROT_EXEC,
+					 MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+		return false;
+	table = (struct table *)(memory + WAYS_BYTES);
+	ways = memory;
+	return true;
+}
+
+/* -1: there is none. */
+static int ways_memory(void)
+{
+	int fd = memfd_create("assay-ways", MFD_CLOEXEC);
+
+	if (fd < 0 || !ftruncate(fd, (off_t)(WAYS_BYTES + sizeof(*table))))
+		return fd;
+	close(fd);
+	return -1;
+}
+
 void hooks_entries_start(void)
 {
-	int fd = has_shadow_stack() ? -1 : memfd_create("assay-ways", MFD_CLOEXEC);
-	size_t bytes = WAYS_BYTES + sizeof(*table);
-	char *memory = MAP_FAILED;
+	int fd = has_shadow_stack() ? -1 : ways_memory();
 
 	hooks_states = states_of();
-	if (fd >= 0 && !ftruncate(fd, (off_t)bytes))
-		memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (memory != MAP_FAILED && mmap(hooks_ways, WAYS_BYTES, PROT_READ | PROT_EXEC,
-					 MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED) {
-		table = (struct table *)(memory + WAYS_BYTES);
+	if (fd < 0)
+		return;
+	if (ways_map(fd, NULL, 0))
 		table->made = 1;
-		ways = memory;
+	close(fd);
+}
+
+static bool copy_into(int fd, const void *from, size_t bytes, off_t at)
+{
+	return pwrite(fd, from, bytes, at) == (ssize_t)bytes;
+}
+
+void hooks_entries_forked(void)
+{
+	size_t made;
+	int fd;
+
+	if (!ways)
+		return;
+	made = table->made < WAYS ? table->made : WAYS;
+	fd = ways_memory();
+	if (fd >= 0 && copy_into(fd, ways, made * WAY, 0) &&
+	    copy_into(fd, table, sizeof(*table), WAYS_BYTES) && ways_map(fd, ways, MAP_FIXED)) {
+		close(fd);
+		return;
 	}
 	if (fd >= 0)
 		close(fd);
+	munmap(ways, WAYS_BYTES + sizeof(*table));
+	ways = NULL;
 }
 
 enum { ROUNDS = 1001, ROUND = 16 };

@@ -24,6 +24,8 @@ void hooks_returned_slow(uint64_t *slot);
 
 /* Makes the memory of ways back. */
 void hooks_entries_start(void);
+/* In the child of a fork: memory of its own with the same ways; without it, no way is added. */
+void hooks_entries_forked(void);
 /* Ticks that are added to each interval, measured in the calling thread's tree. */
 uint64_t hooks_entries_calibrate(void);
 

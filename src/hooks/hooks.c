@@ -206,6 +206,7 @@ static void in_child(void)
 		return;
 	hooks_self = NULL;
 	hooks_phase = PHASE_NEW;
+	hooks_entries_forked();
 	thread = hooks_thread_start((uint32_t)getppid());
 	dl_iterate_phdr(module_put, NULL);
 	if (!thread || !before)

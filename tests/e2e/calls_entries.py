@@ -141,6 +141,32 @@ class Trees(unittest.TestCase):
                 found.append(counts(calls("--view", "functions", "--count", program=[program, what], code=5)[1]))
             self.assertEqual(found[0], found[1], what)
 
+    def test_memory_of_forks(self):
+        """The code of a child's ways back is not its parent's memory, and the child returns through it."""
+        source = os.path.join(SCRATCH, "memory.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("#include <stdio.h>\n#include <string.h>\n#include <sys/wait.h>\n#include <unistd.h>\n"
+                       "__attribute__((noinline)) int maps(int in_child) {\n"
+                       "    char line[4096]; FILE *file = fopen(\"/proc/self/maps\", \"r\");\n"
+                       "    while (fgets(line, sizeof(line), file))\n"
+                       "        if (strstr(line, \"assay-ways\")) printf(\"%d %s\", in_child, line);\n"
+                       "    fclose(file); fflush(stdout); return in_child; }\n"
+                       "__attribute__((noinline)) int family(void) {\n"
+                       "    int status; pid_t pid = fork();\n"
+                       "    if (!pid) return maps(1) + 1;\n"
+                       "    waitpid(pid, &status, 0); return maps(0); }\n"
+                       "int main(void) { return family() ? 0 : 7; }\n")
+        program = os.path.join(SCRATCH, "memory")
+        run("gcc", "-O1", "-pg", "-o", program, source)
+        printed, found, _ = calls("--view", "functions", program=[program], code=7)
+        lines = [line.split() for line in printed.splitlines()]
+        inodes = [{line[5] for line in lines if line[0] == who} for who in "01"]
+        places = [sorted((line[1], line[2]) for line in lines if line[0] == who) for who in "01"]
+        self.assertEqual([len(inode) for inode in inodes], [1, 1], printed)
+        self.assertNotEqual(inodes[0], inodes[1])
+        self.assertEqual(places[0], places[1])
+        self.assertEqual(counts(found)["maps"], 2)
+
     def test_events(self):
         program = build("calls_shapes.c", "shapes-mfentry", "-O1", "-pg", "-mfentry")
         for what in ("example", "jumps"):
