@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared by marks.c, which owns the marks, and resolve.c, which finds them in files. */
+/*
+ * What the files share that make up struct marks: marks.c has the list of marks, files.c the files
+ * that are mapped, resolve.c finds marks in them, tables.c writes the tables for engines, and
+ * change.c changes marks while programs run.
+ */
 #pragma once
 
 #include <pthread.h>
@@ -94,22 +98,53 @@ struct module {
 	struct ranges_list *ranges;
 };
 
+/* --- marks.c ---------------------------------------------------------------------------------- */
+/* The mark that was given as exactly that text; *ret is its index in specs. */
+bool marks_spec_find(const struct marks *marks, const char *text, size_t *ret);
+/* Whether the spec marks nothing any more. */
+bool marks_spec_removed(const struct marks *marks, size_t spec);
 /* The mark of a routine that a pattern has found: a new one, or the one that there is. */
 uint32_t marks_child(struct marks *marks, size_t spec, const char *routine);
+
+/* --- tables.c --------------------------------------------------------------------------------- */
+/*
+ * Writes the ranges as a table behind those that are there, and sorts them. Returns its place in
+ * units of MARKS_UNIT; 0: there are none; -ENOSPC: there is no room.
+ */
+int mark_table_write(struct marks *marks, const char *what, struct ranges_list *list);
+/* Adds the codes of the spec's instructions to the ranges; -EINVAL: no instruction has the name. */
+int marks_instructions_find(struct marks *marks, size_t index);
+/* Writes the table of instructions, or of addresses of data, and tells engines its place. */
+int marks_instructions_publish(struct marks *marks);
+int marks_addresses_publish(struct marks *marks);
+/* Tells engines which tools the marks need that are not removed. */
+void marks_tools_publish(struct marks *marks);
+/* Programs read marks by their name. Names for which there is no room cannot be read. */
+void marks_name_publish(struct marks *marks, const struct entry *entry);
+/* The timer of a mark that is timed; false: it has none, and there is none left. */
+bool marks_timer(struct marks *marks, uint32_t number, uint32_t *ret);
+
+/* --- files.c ---------------------------------------------------------------------------------- */
+/* Adds to the ranges of a file what specs mark in it, from the first to before the end. */
+void marked_file_resolve(struct marks *marks, size_t index, size_t first, size_t end);
+/* Writes the table of a file and tells engines its place; -ENOSPC: there is no room. */
+int marked_file_publish(struct marks *marks, size_t index);
 /* A place was found: bytes of the file, as addresses. */
 void module_place(struct module *module, uint32_t number, uint64_t address, uint64_t size,
 		  bool begins);
 /* Another use of some code, which is not counted by itself: a timer's or an allocation's. */
 void module_use(struct module *module, enum mark_use use, uint32_t number, uint64_t address,
 		uint64_t size, bool begins);
-/* The timer of a mark that is timed; false: it has none, and there is none left. */
-bool marks_timer(struct marks *marks, uint32_t number, uint32_t *ret);
 /* Data was found: addresses of the file. */
 void module_data(struct module *module, uint32_t number, uint64_t address, uint64_t size);
+
+/* --- resolve.c -------------------------------------------------------------------------------- */
 void marked_functions_deinit(struct functions *functions);
 /* Finds in the module what is marked by specs from the first to before the end. */
 void module_resolve(struct module *module, size_t first, size_t end);
 /* The name of the function that holds the address, as linkers know it; NULL: none. */
 const char *module_function_at(struct module *module, uint64_t address);
-/* Whether the spec marks nothing any more. */
-bool marks_spec_removed(const struct marks *marks, size_t spec);
+
+/* --- change.c --------------------------------------------------------------------------------- */
+/* -EINVAL: the mark cannot be added or removed while programs run, and why. */
+int mark_change_check(const struct marks *marks, const char *text);
