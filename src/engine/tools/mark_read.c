@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
  * Marks that the program itself reads (include/assay/client.h), without a system call. What marks
- * on data have counted is in mark_data.c.
+ * on data have counted is in mark_data_read.c.
  *
  * What is counted are executions of segments. The runs of marked instructions in each block are
  * kept here as they are told to the host, and a reading is the sum that the host makes: the block
