@@ -276,22 +276,24 @@ const struct thread *memory_wanted(uint64_t start, uint64_t size);
 /* Whether any tool inserts code at instructions. */
 bool tools_insert(void);
 
-/* --- cache.c ----------------------------------------------------------------------------- */
+/* --- arenas.c ---------------------------------------------------------------------------- */
 /* Room for a fragment within reach of pc; NULL: there is none. */
 uint8_t *cache_room(uint64_t pc, size_t size);
 /*
  * In the arena that room was found in: a fragment that is being made, and what is known about it.
  */
 struct fragment *cache_fragment(uint64_t pc);
-void cache_add(struct fragment *fragment);
 void *cache_notes(size_t size);
-struct fragment *cache_find(uint64_t pc);
+uint32_t cache_exit_new(struct exit **ret);
+/* The fragment is complete: its code and notes are taken. For cache_add(). */
+void arena_add(struct fragment *fragment);
+/* A fragment was closed: an arena with few others is given up first. */
+void arena_note_closed(const struct fragment *fragment);
+struct exit *cache_exit(uint32_t number);
+/* The fragment whose code holds the address; NULL: none. */
+struct fragment *cache_holder(uint64_t at);
 /* The thread goes on in the fragment. */
 void cache_enter(struct thread *thread, const struct fragment *fragment);
-/* Removes all references to the fragment; threads that are in it leave it at the next exit. */
-void fragment_close(struct fragment *fragment);
-/* Code in the range has changed or is gone: it is translated anew when it is reached again. */
-void cache_forget(uint64_t start, uint64_t end);
 /*
  * The program is about to map something in the range: arenas there are given up. Without the lock.
  * False: other memory of the engine lies there, or a thread does not leave an arena in time.
@@ -299,17 +301,25 @@ void cache_forget(uint64_t start, uint64_t end);
 bool cache_yield(uint64_t start, uint64_t end);
 /* The program's heap has met an arena, and is to reach this far: no more arenas above it. */
 void cache_avoid_heap(uint64_t end);
+/* Closes all fragments without following a list; arenas are unmapped when threads have left. */
+void arenas_reset(void);
+
+/* --- cache.c ----------------------------------------------------------------------------- */
+void cache_add(struct fragment *fragment);
+struct fragment *cache_find(uint64_t pc);
+/* Removes all references to the fragment; threads that are in it leave it at the next exit. */
+void fragment_close(struct fragment *fragment);
+/* Code in the range has changed or is gone: it is translated anew when it is reached again. */
+void cache_forget(uint64_t start, uint64_t end);
 /*
  * Forgets all lists and links, which may be inconsistent after a fault: all code is translated
  * anew.
  */
 void cache_reset(void);
-/* The fragment whose code holds the address; NULL: none. */
-struct fragment *cache_holder(uint64_t at);
-struct exit *cache_exit(uint32_t number);
-uint32_t cache_exit_new(struct exit **ret);
 void exit_link(struct exit *exit, struct fragment *to);
 void exit_unlink(struct exit *exit);
+/* Leads to the engine again, whatever lists say. */
+void exit_reset(struct exit *exit);
 
 /* --- regions.c --------------------------------------------------------------------------- */
 struct region {

@@ -2,7 +2,7 @@
 /*
  * The engine's own memory: pieces of large mappings, never given back. The caller holds the
  * engine's lock. Structures whose number depends on the program's behaviour take their memory from
- * an arena's notes instead (cache.c), or from free lists of their own.
+ * an arena's notes instead (arenas.c), or from free lists of their own.
  */
 #include <asm/errno.h>
 #include <linux/mman.h>
