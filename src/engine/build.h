@@ -200,6 +200,8 @@ struct place {
 bool put_lea(struct build *build, const struct gs_lea *lea);
 /* The same as when it was put first, if translating back. */
 void inserted_put(struct build *build, const struct inserted *list, const struct place *place);
+
+/* --- lower_ends.c ------------------------------------------------------------------------ */
 /*
  * Puts the operations of tools at the end of a segment. Control is about to go to target;
  * TARGET_IN_RDX: that is in rdx, and rcx and rdx are in their slots. No register and no flag

@@ -28,6 +28,12 @@ struct lowering {
 	unsigned jump_count;
 };
 
+/* The state, if all units of the list have happened; 0: there is another one to come. */
+static inline unsigned lower_all_told(const struct build *build)
+{
+	return build->told == build->units ? STATE_TOLD : 0;
+}
+
 /* --- lower.c ----------------------------------------------------------------------------- */
 /* The state from here on. */
 void lower_here(const struct lowering *lowering);
