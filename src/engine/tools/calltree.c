@@ -14,27 +14,14 @@
  * its own beginning. Routines that are to be skipped count as part of their callers: their calls
  * and returns get no inline code, unless the call is indirect.
  *
- * A thread of a process that was attached to is in the middle of calls that were not seen. The
- * routine that it is in gets a frame without having been called, by where its code is. When that
- * returns, so does the one that it returns to, and so on outwards: a return without an entry is
- * where the frames are in step again (resync). What is known of such a frame is only that its
- * return address lies above: its stack pointer is marked, and equals none.
+ *	in	calls, returns and blocks that are translated, and what inline code calls
+ *	out	the tree of a thread and its frames, in memory that the host reads
+ *	owner	the thread
  *
- * Invariants
- * 1. A frame's stack pointer is the address of its return address. So a return belongs to the frame
- *    with its own stack pointer, whatever happened in between; if there is none, it has no entry.
- * 2. Frames that are not above a new call on the same stack are gone. Frames are on the same stack
- *    as a call if it would leave one of them within STACK_REACH: otherwise the program has switched
- *    to another stack, whose calls then lie below the routine that was running.
+ * calltree_frames.c handles what inline code cannot, and calltree_time.c charges time.
  */
-#include "calls/tree.h"
-#include "engine/stream.h"
 #include "engine/sys.h"
-#include "engine/tool.h"
-#include "engine/tools/calltree_resources.h"
-#include "engine/tools/calltree_stacks.h"
-#include "engine/tools/routines.h"
-#include "wire/calltree.h"
+#include "engine/tools/calltree_private.h"
 
 enum called {
 	CALLED_ENTER,
@@ -51,289 +38,19 @@ enum called {
 
 enum { METRIC_OBJECTS = 1, METRIC_BYTES = 2 };
 
-enum {
-	STACK_REACH = 64 << 20, /* bytes between a call and the frame that it is made from */
-	CALIBRATION = 101, /* odd */
-	CALIBRATION_EVENTS = 32,
-	LOOKS = 5,
-	NS_PER_S = 1000000000,
-	INTERVAL_LONG_BITS = 15, /* ticks */
-	INTERVAL_LONG = 1 << INTERVAL_LONG_BITS,
-	PAGE = 4096,
-	FRAMES_TOUCHED = 4, /* pages of them: 512 calls within each other */
-	SP_MARK =
-		3, /* in the three lowest bits: the frame of a routine that was not seen to begin */
-	SP_BITS = 7,
-};
+enum { FRAMES_TOUCHED = 4 /* pages of them: 512 calls within each other */ };
 
-/* State that the host does not read. */
-struct private
-{
-	struct call_tree tree;
-	uint64_t checked; /* ticks, when the clocks were last asked */
-	uint64_t cpu, wall; /* ns, then */
-	uint64_t look; /* ticks that reading them takes */
-	struct resources resources; /* if they are asked for */
-	bool resyncs; /* the thread ran before: routines are found by where they return to */
-	/*
-	 * Code of a routine without a frame, and the stack pointer there; 0: none. What the host
-	 * knows of the code is here when it has been executed, at the next event.
-	 */
-	uint64_t resync_pc, resync_sp;
-	/* Where the stack pointer was after a return that had no entry; 0: something came since. */
-	uint64_t returned;
-	struct kept_stacks stacks;
-};
-
-_Static_assert(sizeof(struct private) <= CALLTREE_PRIVATE_BYTES, "it has its place");
 _Static_assert(sizeof(struct call_frame) == CALLTREE_FRAME, "known to inline code");
 _Static_assert(offsetof(struct call_frame, at) == 0 && offsetof(struct call_frame, sp) == 8 &&
 		       offsetof(struct call_frame, node) == 24,
 	       "known to inline code");
 
-static uint32_t place(void)
+uint32_t calltree_place_known;
+
+uint32_t calltree_place_find(void)
 {
 	return (uint32_t)engine_tools_counters_at(engine_boot.tools, ENGINE_TOOL_CALLTREE,
 						  STREAM_SEGMENTS_MAX);
-}
-
-static struct calltree_memory *memory_of(struct thread *thread)
-{
-	return (struct calltree_memory *)(stream_counts(thread) + place());
-}
-
-static struct private *private_of(struct thread *thread)
-{
-	return (struct private *)((uint8_t *)memory_of(thread) + CALLTREE_PRIVATE);
-}
-
-static bool is_timed(void)
-{
-	return engine_boot.flags & ENGINE_CALLS_TIMED;
-}
-
-static bool has_resources(void)
-{
-	return routines_area()->resources;
-}
-
-/* From how many ticks on an interval is looked at: as a power of two. */
-static unsigned interval_bits(void)
-{
-	return has_resources() ? RESOURCES_INTERVAL_BITS : INTERVAL_LONG_BITS;
-}
-
-static uint64_t ticks_now(void)
-{
-	return __builtin_ia32_rdtsc();
-}
-
-/* --- Time -------------------------------------------------------------------------------- */
-
-static uint64_t clock_read(long clock)
-{
-	uint64_t now[2] = {};
-
-	if (sys_failed(sys_2(clock_gettime, clock, now)))
-		return 0;
-	return now[0] * NS_PER_S + now[1];
-}
-
-/* value * part / whole, of which part is no more than whole: there is no library to divide by. */
-static uint64_t share_of(uint64_t value, uint64_t part, uint64_t whole)
-{
-	uint64_t high;
-
-	__asm__("mul %[part]\n\tdiv %[whole]"
-		: "+a"(value), "=&d"(high)
-		: [part] "r"(part), [whole] "r"(whole)
-		: "cc");
-	return value;
-}
-
-/*
- * The thread may lose its processor at each of the two system calls, and often does at the first:
- * there the kernel finds that its time is up. So the ticks come last, and go with the clocks.
- */
-static void clocks_look(struct private *own)
-{
-	own->cpu = clock_read(3); /* CLOCK_THREAD_CPUTIME_ID */
-	own->wall = clock_read(1); /* CLOCK_MONOTONIC */
-	own->checked = ticks_now();
-}
-
-/* Measures how long that takes: the minimum of some tries. */
-static void look_measure(struct private *own)
-{
-	own->look = UINT64_MAX;
-	for (int i = 0; i < LOOKS; i++) {
-		uint64_t begin = ticks_now();
-
-		clocks_look(own);
-		if (own->checked - begin < own->look)
-			own->look = own->checked - begin;
-	}
-}
-
-static struct call_node *innermost(struct thread *thread)
-{
-	return ((struct call_frame *)memory_of(thread)->top)->at;
-}
-
-/*
- * Charges an interval in which the thread may have been off a processor. The time off is how much
- * further the wall clock went than the thread's own clock since both were last read. It all belongs
- * to this interval, because every interval that is long enough is checked.
- */
-static void charge_clocks(struct thread *thread, uint64_t interval)
-{
-	struct calltree_memory *memory = memory_of(thread);
-	struct private *own = private_of(thread);
-	struct call_node *node = innermost(thread);
-	uint64_t cpu = own->cpu, wall = own->wall, ticks = own->checked;
-	uint64_t off = 0;
-
-	clocks_look(own);
-	interval += own->checked - memory->last;
-	memory->last = own->checked;
-	node->amounts[0].elapsed += interval;
-	ticks = own->checked - ticks;
-	cpu = own->cpu - cpu;
-	wall = own->wall - wall;
-	if (wall && cpu < wall)
-		off = share_of(ticks, wall - cpu, wall);
-	off += own->look;
-	node->amounts[0].base -= off < interval ? off : interval;
-}
-
-/*
- * Charges an interval in which the kernel may have been entered. The time that reading the clocks
- * takes is charged to no routine.
- */
-static void charge_long(struct thread *thread, uint64_t interval)
-{
-	struct calltree_memory *memory = memory_of(thread);
-	struct private *own = private_of(thread);
-	struct call_node *node = innermost(thread);
-	uint64_t now, look;
-	bool switched;
-
-	if (!has_resources()) {
-		charge_clocks(thread, interval);
-		return;
-	}
-	switched = resources_charge(&own->resources, node);
-	now = ticks_now();
-	interval += now - memory->last;
-	memory->last = now;
-	look = own->resources.look < interval ? own->resources.look : interval;
-	node->amounts[0].base -= look;
-	if (switched || interval >= INTERVAL_LONG)
-		charge_clocks(thread, interval);
-	else
-		node->amounts[0].elapsed += interval;
-}
-
-/* Charges the time up to now, for entries and exits that inline code does not handle. */
-static void charge_now(struct thread *thread)
-{
-	struct calltree_memory *memory = memory_of(thread);
-	uint64_t now = ticks_now(), interval = now - memory->last;
-
-	if (!memory->timed)
-		return;
-	memory->last = now;
-	if (interval >> interval_bits())
-		charge_long(thread, interval);
-	else
-		innermost(thread)->amounts[0].elapsed += interval;
-}
-
-/* --- Repairs ----------------------------------------------------------------------------- */
-
-static void frame_drop(struct call_tree *tree, enum call_repair repair)
-{
-	tree->head->repairs[repair]++;
-	tree->top--;
-}
-
-static bool is_near(uint64_t sp, const struct call_frame *frame)
-{
-	return frame->sp - sp <= STACK_REACH;
-}
-
-/* The newest frame above the stack pointer; the first one is the thread itself. */
-static struct call_frame *frame_above(const struct call_tree *tree, uint64_t sp)
-{
-	struct call_frame *frame = tree->top;
-
-	while (frame > tree->frames && frame->sp <= sp)
-		frame--;
-	return frame;
-}
-
-/*
- * Whether frames up to that one are gone. If none would be left within reach, the outermost of them
- * decides: a stack that began there is the one that is in use still, or another.
- */
-static bool are_gone(const struct call_tree *tree, const struct call_frame *left, uint64_t sp)
-{
-	if (left > tree->frames)
-		return is_near(sp, left);
-	return tree->top > tree->frames && sp - tree->frames[1].sp <= STACK_REACH;
-}
-
-static void enter_repair(struct private *own, uint64_t sp)
-{
-	struct call_tree *tree = &own->tree;
-	const struct call_frame *left = frame_above(tree, sp);
-
-	if (left == tree->top)
-		return;
-	if (!are_gone(tree, left, sp)) {
-		tree->head->repairs[CALL_REPAIR_SWITCHED]++;
-		return;
-	}
-	if (tree->top->sp != sp)
-		stacks_keep(&own->stacks, tree, left);
-	while (tree->top > left)
-		frame_drop(tree,
-			   tree->top->sp == sp ? CALL_REPAIR_REPLACED : CALL_REPAIR_ABANDONED);
-}
-
-/* Where the call is not direct, only now it is known where it leads to. */
-static bool is_unwanted(uint64_t routine)
-{
-	return routines_area()->filters && routine_is_skipped(routine);
-}
-
-static void enter(struct thread *thread, uint64_t routine, uint64_t sp)
-{
-	struct calltree_memory *memory = memory_of(thread);
-	struct call_tree *tree = &private_of(thread)->tree;
-	struct call_frame *top;
-	struct call_node *node;
-	uint32_t nodes;
-
-	tree->top = (struct call_frame *)memory->top;
-	enter_repair(private_of(thread), sp);
-	top = tree->top;
-	if (top == tree->deepest) {
-		memory->deep++;
-		tree->head->repairs[CALL_REPAIR_TOO_DEEP]++;
-		memory->top = (uint64_t)top;
-		return;
-	}
-	nodes = tree->head->count;
-	node = call_tree_find(tree, top->node, routine);
-	top[1].at = node;
-	top[1].node = call_tree_number(tree, node);
-	top[1].sp = sp;
-	node->calls++;
-	if (tree->head->count != nodes && has_resources())
-		resources_leave_out(&private_of(thread)->resources, memory);
-	tree->top = top + 1;
-	memory->top = (uint64_t)tree->top;
 }
 
 static unsigned site_of(uint64_t pc)
@@ -341,179 +58,36 @@ static unsigned site_of(uint64_t pc)
 	return (unsigned)(pc * 0x9e3779b97f4a7c15 >> (64 - CALLTREE_SITE_BITS));
 }
 
-/* A call from a site, which inline code enters by itself the next time. */
-static void enter_from(struct thread *thread, const uint64_t *values, uint64_t sp)
+static void charge_put(struct insert *insert)
 {
-	struct calltree_memory *memory = memory_of(thread);
-	struct calltree_site *sites = (struct calltree_site *)((uint8_t *)memory + CALLTREE_SITES);
-	const struct call_frame *top;
-
-	if (is_unwanted(values[0]))
-		return;
-	enter(thread, values[0], sp);
-	top = (struct call_frame *)memory->top;
-	if (top->at->routine == values[0])
-		sites[values[1]] = (struct calltree_site){ (uint64_t)top->at, top->node };
+	if (calltree_is_timed())
+		inline_charge(insert, ENGINE_TOOL_CALLTREE, CALLED_CHARGE, calltree_place(),
+			      calltree_interval_bits());
 }
 
-/*
- * A return has no frame. If all frames lie below its stack pointer, they are gone, and control goes
- * to a routine whose call was not seen. Otherwise a signal handler returns.
- */
-static void resync(struct thread *thread, uint64_t sp)
+/* The no-op instruction by which a program announces tasks (include/assay/client.h). */
+static void task_put(struct insert *insert, const struct point *point)
 {
-	struct calltree_memory *memory = memory_of(thread);
-	struct private *own = private_of(thread);
-	struct call_tree *tree = &own->tree;
-	struct call_frame *outermost = &tree->frames[1];
+	int64_t displacement = point->insn->raw.disp.value;
 
-	if (!own->resyncs)
+	if (displacement != CALL_CLIENT_BEGIN && displacement != CALL_CLIENT_END)
 		return;
-	if (tree->top >= outermost && (outermost->sp >= sp || sp - outermost->sp > STACK_REACH))
-		return;
-	for (; tree->top >= outermost; tree->top--)
-		if ((tree->top->sp & SP_BITS) != SP_MARK)
-			tree->head->repairs[CALL_REPAIR_ABANDONED]++;
-	outermost->at = NULL; /* inline code is not to enter anything before there is a frame */
-	memory->top = (uint64_t)tree->top;
-	memory->deep = 0;
-	own->resync_sp = sp + sizeof(uint64_t);
-	if (!user_read(&own->resync_pc, sp, sizeof(own->resync_pc)))
-		own->resync_pc = 0;
-}
-
-/*
- * Makes the frame that resync() has left open. It does not count as a call, because the call was
- * not seen.
- */
-static void resync_end(struct thread *thread)
-{
-	struct calltree_memory *memory = memory_of(thread);
-	struct private *own = private_of(thread);
-	struct call_tree *tree = &own->tree;
-	struct call_frame *outermost = &tree->frames[1];
-	uint64_t pc = own->resync_pc;
-	struct routine_found found;
-
-	own->resync_pc = 0;
-	tree->top = (struct call_frame *)memory->top;
-	if (tree->top != tree->frames || !routine_find(pc, &found) ||
-	    found.flags & (ROUTINE_PART | ROUTINE_SKIPPED))
-		return;
-	outermost->at = call_tree_find(tree, tree->frames->node, found.start);
-	outermost->node = call_tree_number(tree, outermost->at);
-	outermost->sp = (own->resync_sp & ~(uint64_t)SP_BITS) | SP_MARK;
-	tree->top = outermost;
-	memory->top = (uint64_t)outermost;
-}
-
-static void leave(struct thread *thread)
-{
-	struct calltree_memory *memory = memory_of(thread);
-	struct private *own = private_of(thread);
-	struct call_tree *tree = &own->tree;
-	uint64_t sp = thread->regs[RSP];
-	struct call_frame *frame;
-
-	tree->top = frame = (struct call_frame *)memory->top;
-	if (memory->deep && sp < frame->sp) {
-		memory->deep--;
-		return;
+	charge_put(insert);
+	if (displacement == CALL_CLIENT_BEGIN) {
+		inline_general(insert, INLINE_A, RDI);
+		inline_call(insert, ENGINE_TOOL_CALLTREE, CALLED_TASK_BEGIN, 1);
+	} else {
+		inline_call(insert, ENGINE_TOOL_CALLTREE, CALLED_TASK_END, 0);
 	}
-	while (frame > tree->frames && frame->sp != sp)
-		frame--;
-	if (frame == tree->frames && stacks_bring_back(&own->stacks, tree, sp)) {
-		tree->head->repairs[CALL_REPAIR_SWITCHED]++;
-		frame = tree->top;
-	}
-	if (frame == tree->frames) {
-		tree->head->repairs[CALL_REPAIR_NO_ENTRY]++;
-		own->returned = sp + sizeof(uint64_t);
-		resync(thread, sp);
-		return;
-	}
-	memory->deep = 0;
-	if (tree->top > frame)
-		stacks_keep(&own->stacks, tree, frame);
-	while (tree->top > frame)
-		frame_drop(tree, CALL_REPAIR_ABANDONED);
-	memory->top = (uint64_t)(frame - 1);
 }
 
-/* A jump that ends a routine: the one whose return address is on top of the stack. */
-static void tail(struct thread *thread, uint64_t routine)
-{
-	struct calltree_memory *memory = memory_of(thread);
-	uint64_t sp = thread->regs[RSP];
-	const struct call_frame *frame = (struct call_frame *)memory->top;
-	const struct call_frame *first = private_of(thread)->tree.frames;
-
-	while (frame > first && frame->sp < sp)
-		frame--;
-	if (frame > first && frame->sp == sp)
-		enter(thread, routine, sp);
-}
-
-/* A handler returns to code that asks the kernel to go on where the signal came. */
-static bool is_handler(uint64_t sp)
-{
-	static const uint8_t restore[][9] = {
-		{ 0x48, 0xc7, 0xc0, 15, 0, 0, 0, 0x0f, 0x05 }, /* mov $15, %rax; syscall */
-		{ 0xb8, 15, 0, 0, 0, 0x0f, 0x05 }, /* mov $15, %eax; syscall */
-	};
-	static const unsigned sizes[] = { 9, 7 };
-	uint8_t code[sizeof(restore[0])];
-	uint64_t back;
-
-	if (!user_read(&back, sp, sizeof(back)))
-		return false;
-	for (unsigned i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
-		unsigned same = 0;
-
-		if (!user_read(code, back, sizes[i]))
-			continue;
-		while (same < sizes[i] && code[same] == restore[i][same])
-			same++;
-		if (same == sizes[i])
-			return true;
-	}
-	return false;
-}
-
-/*
- * Whether control came to the routine without a call: from the kernel, or by a return to an address
- * that was pushed for it.
- */
-static bool is_sent(struct thread *thread, uint64_t sp)
-{
-	uint64_t *returned = &private_of(thread)->returned;
-	bool by_return = *returned == sp;
-
-	*returned = 0;
-	return by_return || is_handler(sp);
-}
-
-/*
- * Control is at the beginning of a routine that is not the innermost one. It has come by a tail
- * call from the innermost one, or from one that is skipped and has no frame; or it was sent there.
- */
-static void arrive(struct thread *thread, uint64_t routine)
-{
-	const struct calltree_memory *memory = memory_of(thread);
-	uint64_t sp = thread->regs[RSP];
-
-	if (((struct call_frame *)memory->top)->sp != sp &&
-	    (!routines_area()->filters || memory->deep) && !is_sent(thread, sp))
-		return;
-	charge_now(thread);
-	enter(thread, routine, sp);
-}
+/* --- Calls of inline code ---------------------------------------------------------------- */
 
 /* The innermost routine has ended by a tail call of one that is skipped. */
 static void skip(struct thread *thread)
 {
-	charge_now(thread);
-	leave(thread);
+	calltree_charge_now(thread);
+	calltree_leave(thread);
 }
 
 static uint64_t bytes_asked(const struct thread *thread, enum routine_allocation how)
@@ -539,110 +113,36 @@ static uint64_t bytes_asked(const struct thread *thread, enum routine_allocation
 /* Charges an allocation to the caller of the allocator. */
 static void allocate(struct thread *thread, uint64_t routine, enum routine_allocation how)
 {
-	const struct call_frame *frame = (struct call_frame *)memory_of(thread)->top;
+	const struct call_frame *frame = (struct call_frame *)calltree_memory_of(thread)->top;
 	struct call_amount *amounts;
 
-	if (frame->at->routine == routine && frame > private_of(thread)->tree.frames)
+	if (frame->at->routine == routine && frame > calltree_state_of(thread)->tree.frames)
 		frame--;
 	amounts = frame->at->amounts;
 	amounts[METRIC_OBJECTS].base++;
 	amounts[METRIC_BYTES].base += bytes_asked(thread, how);
 }
 
-static void charge_put(struct insert *insert)
-{
-	if (is_timed())
-		inline_charge(insert, ENGINE_TOOL_CALLTREE, CALLED_CHARGE, place(),
-			      interval_bits());
-}
-
-/* --- Tasks ------------------------------------------------------------------------------- */
-
-/* As far as it can be read; page by page. */
-static void name_read(uint64_t from, char to[CALL_THREAD_NAME])
-{
-	uint64_t first = PAGE - from % PAGE, rest;
-
-	for (unsigned i = 0; i < CALL_THREAD_NAME; i++)
-		to[i] = 0;
-	first = first < CALL_THREAD_NAME - 1 ? first : CALL_THREAD_NAME - 1;
-	rest = CALL_THREAD_NAME - 1 - first;
-	if (!user_read(to, from, first) || !rest)
-		return;
-	for (unsigned i = 0; i < first; i++)
-		if (!to[i])
-			return;
-	user_read(to + first, from + first, rest);
-}
-
-static void task_begin(struct thread *thread, uint64_t name)
-{
-	struct call_tasks *tasks =
-		(struct call_tasks *)((uint8_t *)memory_of(thread) + CALLTREE_TASKS);
-	char text[CALL_THREAD_NAME];
-	uint64_t routine;
-
-	name_read(name, text);
-	routine = call_tasks_add(tasks, text);
-	if (routine)
-		enter(thread, routine, thread->regs[RSP] - 1);
-}
-
-static void task_end(struct thread *thread)
-{
-	struct calltree_memory *memory = memory_of(thread);
-	struct call_tree *tree = &private_of(thread)->tree;
-	struct call_frame *frame = (struct call_frame *)memory->top;
-
-	while (frame > tree->frames && !call_is_task(frame->at->routine))
-		frame--;
-	if (frame == tree->frames) {
-		tree->head->repairs[CALL_REPAIR_NO_ENTRY]++;
-		return;
-	}
-	tree->top = (struct call_frame *)memory->top;
-	memory->deep = 0;
-	while (tree->top > frame)
-		frame_drop(tree, CALL_REPAIR_ABANDONED);
-	memory->top = (uint64_t)(frame - 1);
-}
-
-/* The no-op instruction by which a program announces tasks (include/assay/client.h). */
-static void task_put(struct insert *insert, const struct point *point)
-{
-	int64_t displacement = point->insn->raw.disp.value;
-
-	if (displacement != CALL_CLIENT_BEGIN && displacement != CALL_CLIENT_END)
-		return;
-	charge_put(insert);
-	if (displacement == CALL_CLIENT_BEGIN) {
-		inline_general(insert, INLINE_A, RDI);
-		inline_call(insert, ENGINE_TOOL_CALLTREE, CALLED_TASK_BEGIN, 1);
-	} else {
-		inline_call(insert, ENGINE_TOOL_CALLTREE, CALLED_TASK_END, 0);
-	}
-}
-
 static void called(struct thread *thread, uint32_t number, const uint64_t *values)
 {
-	if (private_of(thread)->resync_pc)
-		resync_end(thread);
+	if (calltree_state_of(thread)->resync_pc)
+		calltree_resync_end(thread);
 	switch ((enum called)number) {
 	case CALLED_ENTER:
-		enter_from(thread, values, thread->regs[RSP] - 8);
+		calltree_enter_from(thread, values, thread->regs[RSP] - 8);
 		break;
 	case CALLED_JUMP:
-		enter_from(thread, values, thread->regs[RSP]);
+		calltree_enter_from(thread, values, thread->regs[RSP]);
 		break;
 	case CALLED_LEAVE:
-		leave(thread);
+		calltree_leave(thread);
 		break;
 	case CALLED_TAIL:
-		if (!is_unwanted(values[0]))
-			tail(thread, values[0]);
+		if (!calltree_is_unwanted(values[0]))
+			calltree_tail(thread, values[0]);
 		break;
 	case CALLED_ARRIVE:
-		arrive(thread, values[0]);
+		calltree_arrive(thread, values[0]);
 		break;
 	case CALLED_SKIP:
 		skip(thread);
@@ -651,13 +151,13 @@ static void called(struct thread *thread, uint32_t number, const uint64_t *value
 		allocate(thread, values[0], (enum routine_allocation)values[1]);
 		break;
 	case CALLED_TASK_BEGIN:
-		task_begin(thread, values[0]);
+		calltree_task_begin(thread, values[0]);
 		break;
 	case CALLED_TASK_END:
-		task_end(thread);
+		calltree_task_end(thread);
 		break;
 	case CALLED_CHARGE:
-		charge_long(thread, values[0]);
+		calltree_charge_long(thread, values[0]);
 	}
 }
 
@@ -665,19 +165,20 @@ static void called(struct thread *thread, uint32_t number, const uint64_t *value
 
 static void call(struct insert *insert, const struct point *point)
 {
-	if (point->target && (code_is_stub(point->target) || is_unwanted(point->target)))
+	if (point->target && (code_is_stub(point->target) || calltree_is_unwanted(point->target)))
 		return;
 	charge_put(insert);
 	inline_target(insert, INLINE_A);
-	inline_enter(insert, ENGINE_TOOL_CALLTREE, CALLED_ENTER, place(), 8, site_of(point->pc));
+	inline_enter(insert, ENGINE_TOOL_CALLTREE, CALLED_ENTER, calltree_place(), 8,
+		     site_of(point->pc));
 }
 
 static void back(struct insert *insert, const struct point *point)
 {
-	if (is_unwanted(point->pc))
+	if (calltree_is_unwanted(point->pc))
 		return;
 	charge_put(insert);
-	inline_leave(insert, ENGINE_TOOL_CALLTREE, CALLED_LEAVE, place());
+	inline_leave(insert, ENGINE_TOOL_CALLTREE, CALLED_LEAVE, calltree_place());
 }
 
 static bool is_by_rip(const struct point *point)
@@ -697,7 +198,7 @@ static void branch(struct insert *insert, const struct point *point)
 	if (is_by_rip(point)) {
 		charge_put(insert);
 		inline_target(insert, INLINE_A);
-		inline_enter(insert, ENGINE_TOOL_CALLTREE, CALLED_JUMP, place(), 0,
+		inline_enter(insert, ENGINE_TOOL_CALLTREE, CALLED_JUMP, calltree_place(), 0,
 			     site_of(point->pc));
 	} else if (is_by_r11(point)) {
 		charge_put(insert);
@@ -709,7 +210,7 @@ static void branch(struct insert *insert, const struct point *point)
 /* The routine is not the innermost one: the difference of their addresses is not 0. */
 static void arrive_put(struct insert *insert, uint64_t pc)
 {
-	inline_load(insert, INLINE_A, place());
+	inline_load(insert, INLINE_A, calltree_place());
 	inline_load_at(insert, INLINE_A, INLINE_A, 8); /* the innermost frame's node */
 	inline_load_at(insert, INLINE_A, INLINE_A, 8); /* its routine */
 	inline_const(insert, INLINE_B, -pc);
@@ -722,7 +223,7 @@ static void arrive_put(struct insert *insert, uint64_t pc)
 /* The innermost frame's return address is the one on top of the stack. */
 static void skip_put(struct insert *insert)
 {
-	inline_load(insert, INLINE_A, place());
+	inline_load(insert, INLINE_A, calltree_place());
 	inline_add(insert, INLINE_A, offsetof(struct call_frame, sp));
 	inline_load_at(insert, INLINE_A, INLINE_A, 8);
 	inline_general(insert, INLINE_B, RSP);
@@ -778,37 +279,6 @@ static void before(struct insert *insert, const struct point *point)
 
 /* --- Threads ----------------------------------------------------------------------------- */
 
-/*
- * Measures the ticks between two time stamps of inline code, with the same stores and loads. The
- * median stands for the usual state of branch predictors and caches.
- */
-static uint64_t calibrate(struct thread *thread)
-{
-	struct calltree_memory *memory = memory_of(thread);
-	struct call_frame *top = (struct call_frame *)memory->top;
-	struct call_node *node = top->at;
-	uint64_t samples[CALIBRATION];
-
-	for (int i = 0; i < CALIBRATION; i++) {
-		uint64_t begin = ticks_now(), sample;
-		int at = i;
-
-		for (int event = 0; event < CALIBRATION_EVENTS; event++) {
-			uint64_t now = ticks_now();
-
-			node->amounts[0].elapsed += now - memory->last;
-			*(volatile uint64_t *)&memory->last = now;
-			*(volatile uint64_t *)&memory->top = (uint64_t)top;
-		}
-		sample = (ticks_now() - begin) / CALIBRATION_EVENTS;
-		for (; at > 0 && samples[at - 1] > sample; at--)
-			samples[at] = samples[at - 1];
-		samples[at] = sample;
-	}
-	node->amounts[0].elapsed = 0;
-	return samples[CALIBRATION / 2];
-}
-
 static uint32_t metrics_of(const struct routines_area *area)
 {
 	if (area->resources)
@@ -819,18 +289,18 @@ static uint32_t metrics_of(const struct routines_area *area)
 /* The engine's memory is touched before its faults could be taken for the program's. */
 static void resources_prepare(struct thread *thread)
 {
-	volatile uint8_t *frames = (uint8_t *)memory_of(thread) + CALLTREE_FRAMES;
+	volatile uint8_t *frames = (uint8_t *)calltree_memory_of(thread) + CALLTREE_FRAMES;
 
-	for (uint64_t at = 0; at < FRAMES_TOUCHED * PAGE; at += PAGE)
+	for (uint64_t at = 0; at < FRAMES_TOUCHED * CALLTREE_PAGE; at += CALLTREE_PAGE)
 		frames[at] = frames[at];
 	thread_targets_open(thread);
-	resources_start(&private_of(thread)->resources);
+	resources_start(&calltree_state_of(thread)->resources);
 }
 
 static void thread_start(struct thread *thread)
 {
-	struct calltree_memory *memory = memory_of(thread);
-	struct private *own = private_of(thread);
+	struct calltree_memory *memory = calltree_memory_of(thread);
+	struct calltree_state *own = calltree_state_of(thread);
 	const struct routines_area *area = routines_area();
 	const struct call_tree_options options = { .metrics = metrics_of(area),
 						   .limit = area->node_limit,
@@ -852,35 +322,35 @@ static void thread_start(struct thread *thread)
 	own->returned = 0;
 	own->stacks.used = 0;
 	((struct call_tasks *)((uint8_t *)memory + CALLTREE_TASKS))->count = 0;
-	memory->timed = is_timed();
+	memory->timed = calltree_is_timed();
 	if (memory->timed)
-		memory->overhead = calibrate(thread);
+		memory->overhead = calltree_calibrate(thread);
 	if (memory->timed)
-		look_measure(own);
+		calltree_look_measure(own);
 	if (area->resources)
 		resources_prepare(thread);
 	if (area->resources && memory->timed)
-		own->checked = ticks_now();
-	memory->last = memory->timed ? own->checked : ticks_now();
+		own->checked = calltree_ticks();
+	memory->last = memory->timed ? own->checked : calltree_ticks();
 	__atomic_store_n(&memory->ready, 1, __ATOMIC_RELEASE);
 }
 
 /* Charges the rest of the time to the innermost routine. */
 static void thread_end(struct thread *thread)
 {
-	struct calltree_memory *memory = memory_of(thread);
-	uint64_t now = ticks_now(), interval = now - memory->last;
+	struct calltree_memory *memory = calltree_memory_of(thread);
+	uint64_t now = calltree_ticks(), interval = now - memory->last;
 
 	sys_2(prctl, 16, memory->name); /* PR_GET_NAME */
 	if (!memory->timed)
 		return;
 	memory->last = now;
-	charge_long(thread, interval);
+	calltree_charge_long(thread, interval);
 }
 
 static bool charges_resources(struct thread *thread)
 {
-	return has_resources() && memory_of(thread)->ready;
+	return calltree_has_resources() && calltree_memory_of(thread)->ready;
 }
 
 /*
@@ -889,44 +359,45 @@ static bool charges_resources(struct thread *thread)
  */
 static void work_begin(struct thread *thread)
 {
-	struct private *own = private_of(thread);
+	struct calltree_state *own = calltree_state_of(thread);
 
 	if (!charges_resources(thread))
 		return;
-	resources_charge(&own->resources, innermost(thread));
-	memory_of(thread)->last += own->resources.look;
+	resources_charge(&own->resources, calltree_innermost(thread));
+	calltree_memory_of(thread)->last += own->resources.look;
 }
 
 static void work_end(struct thread *thread)
 {
-	struct private *own = private_of(thread);
+	struct calltree_state *own = calltree_state_of(thread);
 
 	if (!charges_resources(thread))
 		return;
-	resources_leave_out(&own->resources, memory_of(thread));
-	memory_of(thread)->last += own->resources.look;
+	resources_leave_out(&own->resources, calltree_memory_of(thread));
+	calltree_memory_of(thread)->last += own->resources.look;
 }
 
 /* The time for translating code is charged to no routine. */
 static void paused(struct thread *thread, uint64_t ticks)
 {
-	memory_of(thread)->last += ticks;
+	calltree_memory_of(thread)->last += ticks;
 }
 
 static void before_syscall(struct thread *thread)
 {
 	if (!charges_resources(thread))
 		return;
-	charge_now(thread);
-	resources_syscall(&private_of(thread)->resources, thread);
+	calltree_charge_now(thread);
+	resources_syscall(&calltree_state_of(thread)->resources, thread);
 }
 
 static void after_syscall(struct thread *thread)
 {
 	if (!charges_resources(thread))
 		return;
-	charge_now(thread);
-	resources_syscall_done(&private_of(thread)->resources, thread, innermost(thread));
+	calltree_charge_now(thread);
+	resources_syscall_done(&calltree_state_of(thread)->resources, thread,
+			       calltree_innermost(thread));
 }
 
 const struct tool tool_calltree = {
