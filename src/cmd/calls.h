@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The options of assay calls, which the rows in commands.c fill. */
+/* The options of assay calls, which the rows in options_engine.c fill. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The commands. What they are called, what they are for and which options they take is data, in
- * commands.c; from it come the overview, the help, the completion of shells and the option lists
- * of the manual. The files of the commands hold what follows from the options, and exit codes.
+ * The commands. What they are called and what they are for is data, in commands.c, and so are the
+ * options that they take (options.h). The overview, the help, the completion of shells and the
+ * option lists of the manual come from it. The files of the commands hold what follows from the
+ * options, and exit codes.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What assay html is asked for; the rows in commands.c fill it. */
+/* What assay html is asked for; the rows in options_read.c fill it. */
 #pragma once
 
 #include "cmd/page_build.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The options of assay serve, which the rows in commands.c fill. */
+/* The options of assay serve, which the rows in options_read.c fill. */
 #pragma once
 
 #include "cmd/page_build.h"

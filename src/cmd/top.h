@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The options of assay top, which the rows in commands.c fill. */
+/* The options of assay top, which the rows in options_record.c fill. */
 #pragma once
 
 #include "base/option.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The options of the commands that read profiles, which the rows in commands.c fill. */
+/* The options of the commands that read profiles, which the rows in options_read.c fill. */
 #pragma once
 
 #include "analyse/request.h"
