@@ -1,5 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
+ * A session of assay count: what happens to marks while programs run.
+ *
+ *	in	orders of rules and of the socket; what the thread that follows the process sees
+ *	out	marks that are added and removed; the process, in the engine or out of it
+ *	owner	the command; three threads meet here, and the lock guards what they share
+ *
  * Orders for the thread that follows the process are in a list: other threads add one and ring the
  * bell. A thread that needs the result waits for it.
  *
@@ -10,33 +16,23 @@
  * The process leaves the engine with its last mark, and while another recording needs it to run
  * natively or in another engine. It comes back when that is over.
  */
-#include "cmd/count_session.h"
+#include "cmd/count_session_private.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <jansson.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/array.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/log.h"
-#include "base/strbuf.h"
-#include "cmd/control.h"
 #include "inject/attach.h"
 
-enum { SHOWN = 20 };
-
 static const uint64_t poke_after = 50 * (uint64_t)NS_PER_MS;
-static const uint64_t read_patience = NS_PER_S;
 static const uint64_t order_patience = 30 * (uint64_t)NS_PER_S;
-
-enum order_kind { ORDER_ADD, ORDER_REMOVE, ORDER_VALUES, ORDER_PATHS };
 
 struct order {
 	enum order_kind kind;
@@ -48,31 +44,6 @@ struct order {
 	char *sentence; /* what went wrong */
 };
 
-/* A rule, and when it fired. */
-struct ruled {
-	uint64_t last; /* CLOCK_MONOTONIC; 0: never */
-	uint64_t fired;
-};
-
-struct session {
-	struct session_options given;
-	struct ruled *ruled; /* by rule */
-	struct control *control; /* NULL: none */
-	struct inject *inject; /* while the process is followed; under lock */
-	pid_t pid;
-	pthread_mutex_t lock; /* of orders and inject */
-	pthread_cond_t served; /* an order was done */
-	ARRAY(struct order *) orders;
-	bool over;
-	/* The fields from here on belong to the thread that follows the process. */
-	bool native; /* the process is not in the engine */
-	uint64_t changed; /* when marks changed and engines have not all seen it; 0: they have */
-	uint64_t page; /* of the sweep: the next one */
-	char *page_mark; /* what is marked of it; NULL: nothing yet */
-	bool page_due; /* a turn is over */
-	ARRAY(pid_t) children; /* commands of rules; under lock */
-};
-
 /* --- Orders ----------------------------------------------------------------------------------- */
 
 static void order_free(struct order *order)
@@ -82,8 +53,8 @@ static void order_free(struct order *order)
 	free(order);
 }
 
-static struct order *order_add(struct session *session, enum order_kind kind, const char *text,
-			       uint64_t time, bool waited_for)
+struct order *session_order(struct session *session, enum order_kind kind, const char *text,
+			    uint64_t time, bool waited_for)
 {
 	struct order *order = mem_zalloc(sizeof(*order));
 
@@ -99,8 +70,8 @@ static struct order *order_add(struct session *session, enum order_kind kind, co
 	return order;
 }
 
-/* The order is freed, or left to who serves it. */
-static int order_wait(struct session *session, struct order *order)
+/* The order is freed, or left to the thread that serves it. */
+int session_order_wait(struct session *session, struct order *order)
 {
 	uint64_t end = clock_monotonic() + order_patience;
 	const struct timespec until = { .tv_sec = (time_t)(end / NS_PER_S),
@@ -374,270 +345,15 @@ static void on_tick(void *ctx)
 	changes_push(session);
 }
 
-/* --- Rules ------------------------------------------------------------------------------------ */
-
-struct looking {
-	struct session *session;
-	const struct marks_reading *reading;
-};
-
-static void mark_look(void *ctx, const char *mark, struct mark_sum *ret_now,
-		      struct mark_sum *ret_before)
-{
-	const struct looking *looking = ctx;
-
-	marks_reading_find(looking->reading, looking->session->given.marks, mark, ret_now,
-			   ret_before);
-}
-
-static double seconds_of(const struct marks_reading *reading)
-{
-	return reading->before ? (double)(reading->time - reading->before) / NS_PER_S : 0;
-}
-
-/* What a mark has counted, by what kind of mark it is. */
-static void sum_say(struct strbuf *line, const char *mark, const struct mark_sum *now,
-		    const struct mark_sum *before, double seconds)
-{
-	if (now->reads || now->writes) {
-		strbuf_printf(line, " %s read %llu times and written %llu times", mark,
-			      (unsigned long long)now->reads, (unsigned long long)now->writes);
-		return;
-	}
-	strbuf_printf(line, " %s visited %llu times, %.0f a second", mark,
-		      (unsigned long long)now->visits,
-		      seconds > 0 ? (double)(now->visits - before->visits) / seconds : 0);
-	if (now->p50)
-		strbuf_printf(line, ", half of them %llu ns or less, the slowest hundredth %llu ns",
-			      (unsigned long long)now->p50, (unsigned long long)now->p99);
-}
-
-static void rule_print(struct looking *looking, const struct rule *rule, const char *text)
-{
-	double seconds = seconds_of(looking->reading);
-	struct strbuf line = {};
-
-	strbuf_printf(&line, "%s%s'%s' holds:", text, *text ? ": " : "", rule->text);
-	for (size_t i = 0; i < rule->reads.count; i++) {
-		struct mark_sum now = {}, before = {};
-
-		mark_look(looking, rule->reads.items[i], &now, &before);
-		sum_say(&line, rule->reads.items[i], &now, &before, seconds);
-		strbuf_puts(&line, i + 1 < rule->reads.count ? ";" : "");
-	}
-	log_info("%s", strbuf_text(&line));
-	strbuf_deinit(&line);
-}
-
-/* Visits; of data, accesses. */
-static uint64_t counted(const struct mark_sum *sum)
-{
-	return sum->visits + sum->reads + sum->writes;
-}
-
-struct snapshot {
-	const struct marks_reading *reading;
-	ARRAY(struct marks_event_value) values;
-};
-
-static void snapshot_add(void *ctx, const struct mark *mark)
-{
-	struct snapshot *snapshot = ctx;
-	const struct mark_sum *sum;
-
-	if (mark->number >= snapshot->reading->count || mark->pattern)
-		return;
-	sum = &snapshot->reading->sums[mark->number];
-	*array_push(&snapshot->values) = (struct marks_event_value){ mark->text, counted(sum) };
-}
-
-static void rule_event(const struct looking *looking, const struct rule *rule, const char *text,
-		       bool all)
-{
-	struct snapshot snapshot = { .reading = looking->reading };
-	struct marks_event event = { .time = looking->reading->time,
-				     .cause = all ? "snapshot" : "rule",
-				     .text = *text ? text : rule->text };
-
-	if (all)
-		marks_each(looking->session->given.marks, 1, snapshot_add, &snapshot);
-	for (size_t i = 0; i < rule->reads.count && !all; i++) {
-		struct mark_sum now = {}, before = {};
-
-		mark_look((void *)looking, rule->reads.items[i], &now, &before);
-		*array_push(&snapshot.values) =
-			(struct marks_event_value){ rule->reads.items[i], counted(&now) };
-	}
-	event.values = snapshot.values.items;
-	event.value_count = snapshot.values.count;
-	marks_live_event(looking->session->given.live, &event);
-	array_deinit(&snapshot.values);
-}
-
-/* Which process, and why, the command finds in its environment. */
-static void command_run(struct session *session, const struct rule *rule, char *command)
-{
-	AUTO(free_ptr)
-	char *given = mem_printf("ASSAY_PID=%d ASSAY_RULE=\"$1\" exec \"$0\" -c \"$2\"",
-				 (int)session->pid);
-	char *argv[] = { "/bin/sh", "-c", given, "/bin/sh", rule->text, command, NULL };
-	pid_t child;
-
-	if (count_child_start(argv, &child)) {
-		log_warn("%s", err_text());
-		return;
-	}
-	pthread_mutex_lock(&session->lock);
-	*array_push(&session->children) = child;
-	pthread_mutex_unlock(&session->lock);
-}
-
-static void action_do(struct looking *looking, const struct rule *rule,
-		      const struct rule_action *action)
-{
-	struct session *session = looking->session;
-
-	switch (action->kind) {
-	case RULE_PRINT:
-		rule_print(looking, rule, action->text);
-		break;
-	case RULE_EVENT:
-	case RULE_SNAPSHOT:
-		rule_event(looking, rule, action->text ? action->text : "",
-			   action->kind == RULE_SNAPSHOT);
-		break;
-	case RULE_START:
-		order_add(session, ORDER_ADD, action->text, 0, false);
-		break;
-	case RULE_STOP:
-		order_add(session, ORDER_REMOVE, action->text, 0, false);
-		break;
-	case RULE_RUN:
-		command_run(session, rule, action->text);
-		break;
-	case RULE_VALUES:
-	case RULE_PATHS:
-		order_add(session, action->kind == RULE_VALUES ? ORDER_VALUES : ORDER_PATHS, NULL,
-			  action->time, false);
-		break;
-	default:
-		break;
-	}
-}
-
-static void rules_look(struct looking *looking)
-{
-	const struct session_options *given = &looking->session->given;
-
-	for (size_t i = 0; i < given->rule_count; i++) {
-		const struct rule *rule = given->rules[i];
-		struct ruled *ruled = &looking->session->ruled[i];
-
-		if (ruled->last && looking->reading->time - ruled->last < rule->interval)
-			continue;
-		if (rule_value(rule, mark_look, looking, seconds_of(looking->reading)) == 0)
-			continue;
-		ruled->last = looking->reading->time;
-		ruled->fired++;
-		array_each(&rule->actions, action)
-			action_do(looking, rule, action);
-	}
-}
-
-/* --- What is said ----------------------------------------------------------------------------- */
-
-struct row {
-	const char *text;
-	uint32_t number;
-	enum mark_kind kind;
-	bool removed;
-	struct mark_sum now, grown;
-};
-
-struct rows {
-	const struct marks_reading *reading;
-	ARRAY(struct row) items;
-};
-
-static void row_add(void *ctx, const struct mark *mark)
-{
-	struct rows *rows = ctx;
-	struct row row = { .text = mark->text,
-			   .number = mark->number,
-			   .kind = mark->kind,
-			   .removed = mark->removed };
-
-	if (mark->pattern)
-		return;
-	if (mark->number < rows->reading->count) {
-		const struct mark_sum *before = &rows->reading->earlier[mark->number];
-
-		row.now = rows->reading->sums[mark->number];
-		row.grown.visits = row.now.visits - before->visits;
-		row.grown.instructions = row.now.instructions - before->instructions;
-		row.grown.timed = row.now.timed - before->timed;
-		row.grown.time_ns = row.now.time_ns - before->time_ns;
-	}
-	*array_push(&rows->items) = row;
-}
-
-static int row_compare(const void *a, const void *b)
-{
-	const struct row *left = a, *right = b;
-
-	if (left->grown.visits != right->grown.visits)
-		return left->grown.visits > right->grown.visits ? -1 : 1;
-	return left->number < right->number ? -1 : left->number > right->number;
-}
-
-static double per_second(uint64_t count, double seconds)
-{
-	return seconds > 0 ? (double)count / seconds : 0;
-}
-
-static void row_say(const struct row *row, double seconds)
-{
-	const struct mark_sum *now = &row->now;
-
-	if (row->kind == MARK_DATA)
-		log_info("%10llu reads  %9llu writes  %14s  %s", (unsigned long long)now->reads,
-			 (unsigned long long)now->writes, "", row->text);
-	else if (now->p50)
-		log_info("%16llu  %16llu  %14.1f  %s: p50 %llu ns, p99 %llu ns",
-			 (unsigned long long)now->visits, (unsigned long long)now->instructions,
-			 per_second(row->grown.visits, seconds), row->text,
-			 (unsigned long long)now->p50, (unsigned long long)now->p99);
-	else
-		log_info("%16llu  %16llu  %14.1f  %s", (unsigned long long)now->visits,
-			 (unsigned long long)now->instructions,
-			 per_second(row->grown.visits, seconds), row->text);
-}
-
-static void reading_say(struct session *session, const struct marks_reading *reading)
-{
-	struct rows rows = { .reading = reading };
-	double seconds = seconds_of(reading);
-
-	marks_each(session->given.marks, 1, row_add, &rows);
-	if (rows.items.count)
-		qsort(rows.items.items, rows.items.count, sizeof(struct row), row_compare);
-	log_info("%16s  %16s  %14s  %s", "visits", "instructions", "visits/s", "mark");
-	for (size_t i = 0; i < rows.items.count && i < SHOWN; i++) {
-		const struct row *row = &rows.items.items[i];
-
-		row_say(row, seconds);
-	}
-	array_deinit(&rows.items);
-}
+/* --- Beginning and end ------------------------------------------------------------------------ */
 
 static void on_reading(void *ctx, const struct marks_reading *reading)
 {
 	struct session *session = ctx;
-	struct looking looking = { session, reading };
 
 	if (session->given.says && reading->before)
-		reading_say(session, reading);
-	rules_look(&looking);
+		session_print(session, reading);
+	session_rules_look(session, reading);
 	if (!session->given.sweep)
 		return;
 	__atomic_store_n(&session->page_due, true, __ATOMIC_RELAXED);
@@ -646,99 +362,6 @@ static void on_reading(void *ctx, const struct marks_reading *reading)
 		inject_ring(session->inject);
 	pthread_mutex_unlock(&session->lock);
 }
-
-/* --- The socket ------------------------------------------------------------------------------- */
-
-static char *text_of(json_t *object)
-{
-	char *text = json_dumps(object, JSON_COMPACT | JSON_ENSURE_ASCII);
-
-	json_decref(object);
-	return text ? text : mem_strdup("{\"assay\":1,\"error\":\"a name is not text\"}");
-}
-
-static char *failure_answer(void)
-{
-	return text_of(json_pack("{s:i, s:s}", "assay", 1, "error", err_text()));
-}
-
-static json_t *row_json(const struct row *row, double seconds)
-{
-	const struct mark_sum *now = &row->now;
-	json_t *object = json_pack("{s:s%, s:i, s:b, s:I, s:I, s:f, s:f}", "mark", row->text,
-				   strlen(row->text), "number", (int)row->number, "counting",
-				   !row->removed, "visits", (json_int_t)now->visits, "instructions",
-				   (json_int_t)now->instructions, "visits_per_second",
-				   per_second(row->grown.visits, seconds),
-				   "instructions_per_second",
-				   per_second(row->grown.instructions, seconds));
-
-	if (row->kind == MARK_DATA)
-		json_object_update_new(object,
-				       json_pack("{s:I, s:I}", "reads", (json_int_t)now->reads,
-						 "writes", (json_int_t)now->writes));
-	if (now->timed)
-		json_object_update_new(
-			object,
-			json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "timed",
-				  (json_int_t)now->timed, "time_ns", (json_int_t)now->time_ns,
-				  "slower", (json_int_t)now->slower, "p50_ns", (json_int_t)now->p50,
-				  "p90_ns", (json_int_t)now->p90, "p99_ns", (json_int_t)now->p99,
-				  "p999_ns", (json_int_t)now->p999));
-	return object;
-}
-
-static char *read_answer(struct session *session)
-{
-	struct marks_reading reading;
-	struct rows rows = { .reading = &reading };
-	json_t *list = json_array();
-	double seconds;
-
-	marks_live_read(session->given.live, true, read_patience, &reading);
-	seconds = seconds_of(&reading);
-	marks_each(session->given.marks, 1, row_add, &rows);
-	if (rows.items.count)
-		qsort(rows.items.items, rows.items.count, sizeof(struct row), row_compare);
-	array_each(&rows.items, row)
-		json_array_append_new(list, row_json(row, seconds));
-	array_deinit(&rows.items);
-	marks_reading_deinit(&reading);
-	return text_of(json_pack("{s:i, s:s, s:i, s:f, s:b, s:o}", "assay", 1, "view", "live",
-				 "pid", (int)session->pid, "seconds", seconds, "native",
-				 __atomic_load_n(&session->native, __ATOMIC_RELAXED), "rows",
-				 list));
-}
-
-static char *change_answer(struct session *session, enum order_kind kind, const char *mark)
-{
-	struct order *order = order_add(session, kind, mark, 0, true);
-
-	if (order_wait(session, order))
-		return failure_answer();
-	return text_of(json_pack("{s:i, s:b}", "assay", 1, "done", 1));
-}
-
-static char *answer(void *ctx, const char *request)
-{
-	struct session *session = ctx;
-
-	if (!strcmp(request, "read"))
-		return read_answer(session);
-	if (session->given.fixed) {
-		err_set(-ENOTSUP, "the kernel counts in this process, and its marks cannot be "
-				  "changed; begin with --by engine");
-		return failure_answer();
-	}
-	if (!strncmp(request, "add ", 4))
-		return change_answer(session, ORDER_ADD, request + 4);
-	if (!strncmp(request, "remove ", 7))
-		return change_answer(session, ORDER_REMOVE, request + 7);
-	err_set(-EINVAL, "a request of an unknown kind");
-	return failure_answer();
-}
-
-/* --- Beginning and end ------------------------------------------------------------------------ */
 
 static void on_begun(void *ctx, struct inject *inject, pid_t pid)
 {
@@ -749,7 +372,7 @@ static void on_begun(void *ctx, struct inject *inject, pid_t pid)
 	session->inject = inject;
 	session->pid = pid;
 	pthread_mutex_unlock(&session->lock);
-	if (control_create(name, answer, session, &session->control))
+	if (control_create(name, session_answer, session, &session->control))
 		log_warn("%s; 'assay count --live' does not work", err_text());
 }
 
