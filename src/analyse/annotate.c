@@ -1,5 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "analyse/annotate.h"
+/*
+ * The instructions of a function with what was counted at each.
+ *
+ *	in	a profile; the function, its code, and which values to show
+ *	out	a table with a row for each instruction
+ *	owner	the caller
+ *
+ * annotate_find.c says which function a name means, and annotate_lines.c adds source lines.
+ */
+#include "analyse/annotate_private.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -11,144 +20,6 @@
 #include "analyse/sites.h"
 #include "base/map.h"
 #include "base/mem.h"
-
-static bool is_called(const struct profile_symbol *symbol, const char *name)
-{
-	return (symbol->name && !strcmp(symbol->name, name)) ||
-	       (symbol->linkage && !strcmp(symbol->linkage, name));
-}
-
-static bool is_like(const struct profile_symbol *symbol, const char *name)
-{
-	return (symbol->name && pattern_match(name, symbol->name)) ||
-	       (symbol->linkage && pattern_match(name, symbol->linkage));
-}
-
-static int match_order(const void *left, const void *right)
-{
-	const struct annotate_match *a = left, *b = right;
-
-	if (a->samples != b->samples)
-		return a->samples < b->samples ? 1 : -1;
-	return (a->symbol > b->symbol) - (a->symbol < b->symbol);
-}
-
-/* A tool that only marks code (coverage) gives no counts. */
-bool annotate_is_executed(const struct profile *profile)
-{
-	return !profile_holds(profile, DOMAIN_SAMPLES) && profile_holds(profile, DOMAIN_EXECUTED) &&
-	       !meta_only_marks(profile);
-}
-
-bool annotate_is_marked(const struct profile *profile)
-{
-	return !profile_holds(profile, DOMAIN_SAMPLES) &&
-	       !profile_holds(profile, DOMAIN_EXECUTED) && profile_holds(profile, DOMAIN_MARKS);
-}
-
-/* By block: how often it was executed by the threads that are selected. */
-static uint64_t *executions_count(const struct profile *profile, const struct filter *filter)
-{
-	uint64_t *counts = mem_zalloc((profile->block_count + 1) * sizeof(*counts));
-
-	for (size_t i = 0; i < profile->execution_count; i++)
-		if (filter_thread(filter, profile, profile->executions[i].thread))
-			counts[profile->executions[i].block] += profile->executions[i].count;
-	return counts;
-}
-
-static uint64_t *executed_by_symbol(const struct profile *profile, const struct filter *filter)
-{
-	AUTO(free_ptr) uint64_t *counts = executions_count(profile, filter);
-	uint64_t *sums = mem_zalloc((profile->symbol_count + 1) * sizeof(*sums));
-
-	for (uint32_t i = 1; i < profile->block_count; i++)
-		sums[location_function(profile, profile->blocks[i].location)] +=
-			counts[i] * profile->blocks[i].instructions;
-	return sums;
-}
-
-static uint64_t *marked_by_symbol(const struct profile *profile, const struct filter *filter)
-{
-	uint64_t *sums = mem_zalloc((profile->symbol_count + 1) * sizeof(*sums));
-
-	for (size_t i = 0; i < profile->mark_code_count; i++) {
-		const struct profile_mark_code *code = &profile->mark_codes[i];
-
-		if (filter_thread(filter, profile, code->thread))
-			sums[location_function(profile, code->location)] +=
-				code->count * code->instructions;
-	}
-	return sums;
-}
-
-static uint64_t *sampled_by_symbol(const struct profile *profile, const struct filter *filter)
-{
-	AUTO(forest_destroy_auto)
-	struct forest *forest = forest_create(profile, filter, FOREST_CODE_ROWS);
-	uint64_t *samples = mem_zalloc((profile->symbol_count + 1) * sizeof(*samples));
-
-	for (size_t i = 1; i < profile->stack_count; i++)
-		samples[location_function(profile, profile->stacks[i].location)] += forest->own[i];
-	return samples;
-}
-
-uint64_t *annotate_samples(const struct profile *profile, const struct filter *filter)
-{
-	if (annotate_is_marked(profile))
-		return marked_by_symbol(profile, filter);
-	return annotate_is_executed(profile) ? executed_by_symbol(profile, filter)
-					     : sampled_by_symbol(profile, filter);
-}
-
-void annotate_find(const struct profile *profile, const struct filter *filter, const char *name,
-		   struct annotate_match **ret, size_t *ret_count, bool *ret_exact,
-		   bool *ret_inlined)
-{
-	AUTO(free_ptr) uint64_t *samples = annotate_samples(profile, filter);
-	struct annotate_match *matches = mem_alloc((profile->symbol_count + 1) * sizeof(*matches));
-	size_t count = 0;
-
-	*ret_inlined = false;
-	*ret_exact = false;
-	for (uint32_t i = 1; i < profile->symbol_count; i++) {
-		const struct profile_symbol *symbol = &profile->symbols[i];
-		bool exact = is_called(symbol, name);
-
-		if ((!exact && (*ret_exact || !is_like(symbol, name))) ||
-		    !filter_module(filter, profile, symbol->module) ||
-		    profile->modules[symbol->module].kind == MODULE_MARK)
-			continue;
-		*ret_inlined |= symbol->inlined;
-		if (symbol->inlined)
-			continue;
-		if (exact && !*ret_exact)
-			count = 0;
-		*ret_exact |= exact;
-		matches[count++] = (struct annotate_match){ i, samples[i] };
-	}
-	qsort(matches, count, sizeof(*matches), match_order);
-	*ret = matches;
-	*ret_count = count;
-}
-
-enum {
-	A_SELF,
-	A_SHARE,
-	A_PART,
-	A_ADDRESS,
-	A_TEXT,
-	A_FILE,
-	A_LINE,
-	A_COLUMNS,
-	A_TOTAL = A_COLUMNS,
-	A_DISTINCT,
-	A_VALUES,
-	A_ITEM,
-	A_REGISTER,
-	A_RUNS,
-	A_VALUE_COLUMNS
-};
 
 static const struct column annotate_columns[] = {
 	[A_SELF] = { "self", "Self", COLUMN_COUNT },
@@ -186,6 +57,11 @@ static const struct column marked_columns[] = {
 	[A_FILE] = { "file", "", COLUMN_TEXT, COLUMN_DATA },
 	[A_LINE] = { "line", "", COLUMN_INTEGER, COLUMN_DATA },
 };
+
+bool annotate_table_is_marked(const struct table *table)
+{
+	return table->columns == marked_columns;
+}
 
 /* An address from which on the executions of a block are added or subtracted. */
 struct edge {
@@ -278,7 +154,7 @@ static void edges_sort(struct annotation *annotation)
 static void blocks_collect(struct annotation *annotation)
 {
 	const struct profile *profile = annotation->profile;
-	AUTO(free_ptr) uint64_t *counts = executions_count(profile, annotation->request->filter);
+	AUTO(free_ptr) uint64_t *counts = annotate_executions(profile, annotation->request->filter);
 
 	for (uint32_t i = 1; i < profile->block_count; i++)
 		edges_add(annotation, profile->blocks[i].location, profile->blocks[i].length,
@@ -654,148 +530,4 @@ struct table *annotate(const struct profile *profile, const struct annotate_requ
 	if (annotate_is_executed(profile))
 		return executed_annotate(profile, request);
 	return sampled_annotate(profile, request);
-}
-
-/* The row of the instruction itself; rows of further values come after it. */
-static bool is_instruction(const struct cell *row)
-{
-	return row[A_TEXT].set;
-}
-
-struct weighted_row {
-	uint64_t weight;
-	size_t row;
-};
-
-static int weighted_row_order(const void *left, const void *right)
-{
-	const struct weighted_row *a = left, *b = right;
-
-	if (a->weight != b->weight)
-		return a->weight < b->weight ? 1 : -1;
-	return (a->row > b->row) - (a->row < b->row);
-}
-
-/* By row: whether it is one of the limit instructions with the most samples. */
-static bool *heaviest_choose(const struct table *table, size_t limit)
-{
-	AUTO(free_ptr)
-	struct weighted_row *rows = mem_alloc((table->row_count + 1) * sizeof(*rows));
-	bool *keep = mem_zalloc(table->row_count + 1);
-	size_t count = 0;
-
-	for (size_t i = 0; i < table->row_count; i++)
-		if (is_instruction(table_row(table, i)))
-			rows[count++] =
-				(struct weighted_row){ table_row(table, i)[A_SELF].number, i };
-	qsort(rows, count, sizeof(*rows), weighted_row_order);
-	for (size_t i = 0; i < count && i < limit; i++)
-		keep[rows[i].row] = true;
-	return keep;
-}
-
-void annotate_limit(struct table *table, size_t limit)
-{
-	AUTO(free_ptr) bool *keep = heaviest_choose(table, limit);
-	size_t size = table->column_count * sizeof(struct cell), kept = 0;
-	bool with = false;
-
-	for (size_t i = 0; i < table->row_count; i++) {
-		bool instruction = is_instruction(table_row(table, i));
-
-		if (instruction)
-			with = keep[i];
-		if (with)
-			memmove(table_row(table, kept++), table_row(table, i), size);
-		else
-			table->omitted += instruction;
-	}
-	table->row_count = kept;
-}
-
-static bool same_line(const struct cell *a, const struct cell *b)
-{
-	return a[A_FILE].set == b[A_FILE].set && a[A_LINE].set == b[A_LINE].set &&
-	       (!a[A_FILE].set || !strcmp(a[A_FILE].text, b[A_FILE].text)) &&
-	       (!a[A_LINE].set || a[A_LINE].integer == b[A_LINE].integer);
-}
-
-/* "; file.c:12  text": the last part of the path is enough beside the text. */
-static struct cell *source_row_add(struct table *table, const struct cell *from,
-				   annotate_source_fn source, void *ctx)
-{
-	const char *file = from[A_FILE].text, *slash = strrchr(file, '/');
-	uint32_t line = from[A_LINE].set ? (uint32_t)from[A_LINE].integer : 0;
-	const char *place = view_place_text(table, slash ? slash + 1 : file, line);
-	const char *text = line ? source(ctx, file, line) : NULL;
-	struct cell *row = table_row_add(table);
-
-	row[A_TEXT] = cell_text(table_own(table, mem_printf("; %s%s%s", place, text ? "  " : "",
-							    text ? text : "")));
-	return row;
-}
-
-static uint64_t line_key(const struct cell *row)
-{
-	return hash64_pair(hash_bytes(row[A_FILE].text, strlen(row[A_FILE].text)),
-			   row[A_LINE].set ? (uint64_t)row[A_LINE].integer : 0);
-}
-
-/* By line_key(): executions of the line's most executed instruction. */
-static void lines_count(const struct table *table, struct map *ret)
-{
-	for (size_t i = 0; i < table->row_count; i++) {
-		const struct cell *row = table_row(table, i);
-		uint64_t *most;
-
-		if (!row[A_FILE].set || !row[A_SELF].set)
-			continue;
-		most = map_at(ret, line_key(row), NULL);
-		*most = row[A_SELF].number > *most ? row[A_SELF].number : *most;
-	}
-}
-
-static void line_count_fill(const struct map *counts, const struct cell *from, struct cell *row)
-{
-	const uint64_t *count = map_find(counts, line_key(from));
-
-	if (count)
-		row[A_SELF] = cell_number(*count);
-}
-
-struct table *annotate_interleave(const struct table *table, annotate_source_fn source, void *ctx)
-{
-	struct table *people = table_create(table->view, table->columns, table->column_count);
-	const struct cell *previous = NULL;
-	bool marked = table->columns == marked_columns;
-	AUTO(map_deinit) struct map counts = {};
-
-	if (marked)
-		lines_count(table, &counts);
-	people->heading = table->heading;
-	people->totals = table->totals;
-	people->runs = table->runs;
-	people->has_runs = table->has_runs;
-	people->unreadable = table->unreadable;
-	people->omitted = table->omitted;
-	people->filtered = table->filtered;
-	for (size_t i = 0; i < table->row_count; i++) {
-		const struct cell *from = table_row(table, i);
-		struct cell *row;
-
-		if (from[A_FILE].set && (!previous || !same_line(previous, from)))
-			line_count_fill(&counts, from, source_row_add(people, from, source, ctx));
-		if (from[A_FILE].set)
-			previous = from;
-		row = table_row_add(people);
-		memcpy(row, from, table->column_count * sizeof(*row));
-		if (!is_instruction(from))
-			row[A_ADDRESS] = (struct cell){};
-		else
-			row[A_TEXT] = cell_text(
-				table_own(people, mem_printf("    %s", from[A_TEXT].text)));
-		if (row[A_SELF].number == 0 && !marked)
-			row[A_SELF] = row[A_SHARE] = row[A_PART] = (struct cell){};
-	}
-	return people;
 }
