@@ -4,87 +4,13 @@
  * Views of values on profiles whose numbers are known, and on damaged ones. The fixture's table
  * says what is in them.
  */
-#include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "support/value_tables.h"
+
 #include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "analyse/annotate.h"
-#include "support/profile_fixture.h"
 #include "analyse/sites.h"
-#include "analyse/views.h"
 #include "base/err.h"
 #include "base/map.h"
-#include "base/mem.h"
-
-static int code_get(void *ctx, uint32_t symbol, void **ret, size_t *ret_size)
-{
-	const struct profile *profile = ctx;
-
-	if (strcmp(profile->symbols[symbol].name, "poly"))
-		return -ENOENT;
-	*ret = mem_dup(fixture_poly, FIXTURE_POLY_SIZE);
-	*ret_size = FIXTURE_POLY_SIZE;
-	return 0;
-}
-
-static struct table *run(const struct profile *profile, const char *view,
-			 struct view_request request)
-{
-	struct table *table = NULL;
-
-	request.code = (struct code_source){ code_get, (void *)profile };
-	if (request.min_invariance == 0)
-		request.min_invariance = -1;
-	assert_int_equal(view_run(view_find(view), profile, &request, &table), 0);
-	return table;
-}
-
-static const struct cell *cell_at(const struct table *table, size_t row, const char *column)
-{
-	int index = table_column(table, column);
-
-	assert_true(index >= 0);
-	assert_true(row < table->row_count);
-	return &table_row(table, row)[index];
-}
-
-/* The number of the row with these; the last of the names is NULL. */
-static size_t row_of(const struct table *table, const char *column, const char *text,
-		     const char *other_column, uint64_t number)
-{
-	for (size_t i = 0; i < table->row_count; i++) {
-		const struct cell *cell = cell_at(table, i, column);
-
-		if (cell->set && !strcmp(cell->text, text) &&
-		    cell_at(table, i, other_column)->number == number)
-			return i;
-	}
-	print_message("%s %s, %s %llu\n", column, text, other_column, (unsigned long long)number);
-	fail();
-	return 0;
-}
-
-static const struct common_values *values_at(const struct table *table, size_t row)
-{
-	return cell_at(table, row, "values")->values;
-}
-
-static void assert_value(const struct common_values *values, size_t rank, uint64_t value,
-			 uint64_t count, double share)
-{
-	assert_true(rank < values->count);
-	assert_int_equal(values->items[rank].words[0], value);
-	assert_int_equal(values->items[rank].count, count);
-	assert_true(values->items[rank].share > share - 1e-9);
-	assert_true(values->items[rank].share < share + 1e-9);
-	assert_true(values->items[rank].low <= share && values->items[rank].high >= share);
-}
 
 static void owners_and_callers_are_merged_exactly(void **state)
 {
@@ -522,144 +448,6 @@ static void arguments_that_nobody_reads_are_for_programs(void **state)
 	fixture_deinit(&fixture);
 }
 
-static struct table *annotated_as(const struct profile *profile, const struct view_request *values,
-				  const uint8_t *code)
-{
-	struct annotate_request request = {
-		.filter = &values->filter, .code = code, .size = FIXTURE_POLY_SIZE, .values = values
-	};
-
-	for (uint32_t i = 1; i < profile->symbol_count; i++)
-		if (!strcmp(profile->symbols[i].name, "poly"))
-			request.symbol = i;
-	return annotate(profile, &request);
-}
-
-static struct table *annotated(const struct profile *profile, const struct view_request *values)
-{
-	return annotated_as(profile, values, fixture_poly);
-}
-
-static void both_sides_of_a_comparison_are_shown(void **state)
-{
-	uint8_t code[FIXTURE_POLY_SIZE];
-	struct fixture fixture;
-	const struct profile *profile = fixture_values(&fixture);
-	struct table *table;
-	size_t row;
-
-	memcpy(code, fixture_poly, sizeof(code));
-	memcpy(code + 0x14, "\x44\x3b\x07", 3); /* cmp r8d, [rdi] */
-	table = annotated_as(profile, &(struct view_request){}, code);
-	row = row_of(table, "item", "result", "address", 0x1314);
-	assert_int_equal(table->row_count, 17);
-	assert_string_equal(cell_at(table, row, "text")->text, "cmp r8d, [rdi]");
-	assert_string_equal(values_at(table, row)->label, "r8d");
-	assert_string_equal(cell_at(table, row + 1, "item")->text, "loaded");
-	assert_int_equal(cell_at(table, row + 1, "address")->number, 0x1314);
-	table_destroy(table);
-	array_each(&fixture.value_items, item)
-		if (item->text && !strcmp(item->text, "loaded"))
-			item->text = "low(loaded)";
-	table = annotated_as(fixture_finish(&fixture), &(struct view_request){}, code);
-	assert_int_equal(table->row_count, 17);
-	table_destroy(table);
-	memcpy(code + 0x14, "\x44\x39\x07", 3); /* cmp [rdi], r8d: what is loaded is the result */
-	table = annotated_as(profile, &(struct view_request){}, code);
-	assert_int_equal(table->row_count, 16);
-	table_destroy(table);
-	fixture_deinit(&fixture);
-}
-
-static void annotate_shows_the_best_or_what_is_wanted(void **state)
-{
-	const char *both[] = { "result", "loaded" };
-	struct fixture fixture;
-	const struct profile *profile = fixture_values(&fixture);
-	struct table *table = annotated(profile, &(struct view_request){});
-	size_t row = row_of(table, "item", "result", "address", 0x1314);
-
-	assert_int_equal(table->row_count, 16);
-	assert_int_equal(cell_at(table, row, "total")->number, 960);
-	assert_string_equal(cell_at(table, row, "register")->text, "eax");
-	assert_string_equal(values_at(table, row)->items[0].text, "65 'A'");
-	row = row_of(table, "item", "loaded", "address", 0x130f);
-	assert_string_equal(values_at(table, row)->items[0].text, "0.5");
-	row = row_of(table, "item", "target", "address", 0x1324);
-	assert_string_equal(values_at(table, row)->items[0].text, "0x555555555100 fib");
-	assert_false(cell_at(table, 0, "item")->set);
-	table_destroy(table);
-	table = annotated(profile, &(struct view_request){ .items = { both, 2 } });
-	assert_int_equal(table->row_count, 17);
-	row = row_of(table, "item", "loaded", "address", 0x1314);
-	assert_false(cell_at(table, row, "self")->set);
-	annotate_limit(table, 1);
-	assert_int_equal(table->row_count, 1);
-	assert_int_equal(cell_at(table, 0, "address")->number, 0x1304);
-	assert_int_equal(table->omitted, 15);
-	table_destroy(table);
-	fixture_deinit(&fixture);
-}
-
-static void call_sites_are_told_by_return_address(void **state)
-{
-	const char *symbols[] = { "poly", "clamp" };
-	struct fixture fixture;
-	const struct profile *profile = fixture_values(&fixture);
-	struct table *table =
-		run(profile, "callgraph",
-		    (struct view_request){ .by_callsite = true, .filter.symbols = { symbols, 2 } });
-	size_t row = row_of(table, "symbol", "poly", "return_address", 0x1045);
-
-	assert_int_equal(table->row_count, 3);
-	assert_true(cell_at(table, row, "part")->real == 0.8);
-	assert_string_equal(cell_at(table, row, "other")->text, "main");
-	assert_int_equal(cell_at(table, row, "line")->integer, 16);
-	row = row_of(table, "symbol", "poly", "return_address", 0x104d);
-	assert_true(cell_at(table, row, "part")->real == 0.2);
-	row = row_of(table, "symbol", "clamp", "address", 0x1204);
-	assert_false(cell_at(table, row, "return_address")->set);
-	table_destroy(table);
-	fixture_deinit(&fixture);
-}
-
-static uint32_t symbol_of(const struct profile *profile, const char *name)
-{
-	for (uint32_t i = 1; i < profile->symbol_count; i++)
-		if (!strcmp(profile->symbols[i].name, name))
-			return i;
-	fail();
-	return 0;
-}
-
-static void inlined_calls_of_one_line_are_one(void **state)
-{
-	const char *symbols[] = { "clamp" };
-	struct fixture fixture;
-	const struct profile *profile = fixture_values(&fixture);
-	uint32_t clamp = symbol_of(profile, "clamp"), parse = symbol_of(profile, "parse");
-	struct table *table;
-
-	/* Another place where clamp is inlined into line 20 of parse, and one in line 21. */
-	for (uint32_t line = 20; line <= 21; line++) {
-		uint32_t location = fixture_location(&fixture, 1, 0x1206 + line);
-
-		fixture_frame(&fixture, clamp, 1, 7);
-		fixture_frame(&fixture, parse, 1, line);
-		fixture_sample(&fixture, 1, fixture_stack(&fixture, 0, location), 130, 0);
-	}
-	table = run(fixture_finish(&fixture), "callgraph",
-		    (struct view_request){ .by_callsite = true, .filter.symbols = { symbols, 1 } });
-	assert_int_equal(table->row_count, 2);
-	assert_int_equal(cell_at(table, 0, "line")->integer, 20);
-	assert_int_equal(cell_at(table, 0, "total")->number, 250);
-	assert_false(cell_at(table, 0, "address")->set);
-	assert_int_equal(cell_at(table, 1, "total")->number, 130);
-	assert_int_equal(cell_at(table, 1, "address")->number, 0x1206 + 21);
-	table_destroy(table);
-	fixture_deinit(&fixture);
-}
-
 static void runs_add_up(void **state)
 {
 	struct fixture fixture;
@@ -794,10 +582,6 @@ int main(void)
 		cmocka_unit_test(text_of_arguments_is_brief),
 		cmocka_unit_test(paths_have_no_mean),
 		cmocka_unit_test(arguments_that_nobody_reads_are_for_programs),
-		cmocka_unit_test(annotate_shows_the_best_or_what_is_wanted),
-		cmocka_unit_test(both_sides_of_a_comparison_are_shown),
-		cmocka_unit_test(call_sites_are_told_by_return_address),
-		cmocka_unit_test(inlined_calls_of_one_line_are_one),
 		cmocka_unit_test(runs_add_up),
 		cmocka_unit_test(damaged_lists_are_counted),
 		cmocka_unit_test(any_profile_gives_views),
