@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/cleanup.h"
+#include "symbols/symbols.h"
 
 /* cmocka group setup and teardown: the process works in a fresh directory. */
 int fixture_setup(void **state);
@@ -24,3 +25,15 @@ void fixture_write(const char *path, const char *text);
 int fixture_open(const char *path);
 /* A memfd that holds the bytes. */
 int fixture_memory(const void *bytes, size_t size);
+
+/* Programs with inlined, static and nested functions. hidden() of the one in C is static. */
+extern const char fixture_c_source[], fixture_cpp_source[];
+/* The symbols of a file. */
+struct symbols *fixture_symbols(const char *path);
+/* The address of a function, as nm prints it. */
+uint64_t fixture_address(const char *path, const char *name);
+/*
+ * Fails unless the address is in a function of that name, or in one whose name is not known (NULL),
+ * and has a line if has_line says so.
+ */
+void fixture_resolves(const char *path, uint64_t address, const char *name, uint32_t has_line);
