@@ -28,6 +28,7 @@
 #include "base/array.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/map.h"
 
 enum {
 	PAGE = 4096,
@@ -179,6 +180,16 @@ bool loadmap_file_changed(const struct loadmap_file *file)
 
 	return file->fd >= 0 && fstat(file->fd, &info) == 0 &&
 	       (modification_time(&info) != file->modified || (uint64_t)info.st_size != file->size);
+}
+
+uint64_t loadmap_file_identity(const struct loadmap_file *file)
+{
+	struct stat info;
+
+	if (fstat(file->fd, &info))
+		return 0;
+	return hash64_pair(hash64_pair(info.st_dev, info.st_ino),
+			   hash64_pair((uint64_t)file->modified, file->size));
 }
 
 static bool read_at(int fd, uint64_t offset, void *ret, size_t size)

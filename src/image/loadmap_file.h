@@ -39,6 +39,8 @@ int loadmap_file_read(int fd, struct loadmap_file *ret);
 void loadmap_file_deinit(struct loadmap_file *file);
 /* The bytes were changed in place since loadmap_file_open(). */
 bool loadmap_file_changed(const struct loadmap_file *file);
+/* The same for each opening of one version of a file; 0: not to be found out. */
+uint64_t loadmap_file_identity(const struct loadmap_file *file);
 /* run-time address - bias = p_vaddr; for a file that is not ELF, the place in the file. */
 uint64_t loadmap_file_bias(const struct loadmap_file *file, uint64_t start, uint64_t offset);
 /* A regular file below the root directory of pid, never a device or a pipe; pid 0: of our own. */

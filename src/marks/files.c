@@ -12,12 +12,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "marks/marks_private.h"
+#include "marks/module_file.h"
 
 /* --- What is found ---------------------------------------------------------------------------- */
 
@@ -129,16 +129,6 @@ static void code_find(struct module *module)
 	}
 }
 
-static uint64_t identity_of(const struct loadmap_file *file)
-{
-	struct stat status;
-
-	if (fstat(file->fd, &status))
-		return 0;
-	return hash64_pair(hash64_pair(status.st_dev, status.st_ino),
-			   hash64_pair((uint64_t)file->modified, file->size));
-}
-
 static bool is_wanted(const struct marks *marks, const char *path)
 {
 	array_each(&marks->specs, spec)
@@ -181,7 +171,7 @@ void marked_file_resolve(struct marks *marks, size_t index, size_t first, size_t
 /* Takes the file over. Returns its number. */
 static int file_add(struct marks *marks, const char *path, struct loadmap_file *file)
 {
-	uint64_t identity = identity_of(file);
+	uint64_t identity = loadmap_file_identity(file);
 	size_t count = marks->files.count;
 
 	for (size_t i = 0; i < count; i++)
@@ -206,17 +196,8 @@ static int file_add(struct marks *marks, const char *path, struct loadmap_file *
 int marks_module(void *ctx, pid_t pid, const struct stream_module *module)
 {
 	struct marks *marks = ctx;
-	const struct event_mmap mmap = {
-		.start = module->start,
-		.end = module->end,
-		.offset = module->offset,
-		.inode = module->inode,
-		.major = module->device_major,
-		.minor = module->device_minor,
-		.path = module->path,
-	};
 	struct loadmap_file file;
-	int err = loadmap_file_open((uint32_t)pid, &mmap, module->path, &file);
+	int err = module_file_open(pid, module, &file);
 
 	if (err && is_wanted(marks, module->path)) {
 		marks->failed++;

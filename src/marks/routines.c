@@ -14,7 +14,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/array.h"
 #include "base/err.h"
@@ -23,6 +22,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "image/loadmap_file.h"
+#include "marks/module_file.h"
 #include "symbols/symbols.h"
 
 struct routines {
@@ -331,19 +331,9 @@ static int table_make(struct routines *routines, const char *path, const struct 
 	return result;
 }
 
-static uint64_t identity_of(const struct loadmap_file *file)
-{
-	struct stat status;
-
-	if (fstat(file->fd, &status))
-		return 0;
-	return hash64_pair(hash64_pair(status.st_dev, status.st_ino),
-			   hash64_pair((uint64_t)file->modified, file->size));
-}
-
 static int table_find(struct routines *routines, const char *path, const struct loadmap_file *file)
 {
-	uint64_t identity = identity_of(file);
+	uint64_t identity = loadmap_file_identity(file);
 	const uint64_t *known = map_find(&routines->files, identity);
 	int result;
 
@@ -361,19 +351,10 @@ static int table_find(struct routines *routines, const char *path, const struct 
 int routines_module(void *ctx, pid_t pid, const struct stream_module *module)
 {
 	struct routines *routines = ctx;
-	const struct event_mmap mmap = {
-		.start = module->start,
-		.end = module->end,
-		.offset = module->offset,
-		.inode = module->inode,
-		.major = module->device_major,
-		.minor = module->device_minor,
-		.path = module->path,
-	};
 	struct loadmap_file file;
 	int place;
 
-	if (loadmap_file_open((uint32_t)pid, &mmap, module->path, &file)) {
+	if (module_file_open(pid, module, &file)) {
 		routines->failed++;
 		log_debug("%s: its functions are not known: %s", module->path, err_text());
 		return 0;
