@@ -71,6 +71,30 @@ class RunTest(unittest.TestCase):
         self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
         self.assertNotIn(UNSTEADY, lines)
 
+    def run_unit_tests(self, *names, options=()):
+        """The scripts as unit tests of a meson project of their own."""
+        tests = "".join(f"test('{name}', find_program('{self.script(name)}'))\n" for name in names)
+        with open(os.path.join(self.folder.name, "meson.build"), "w", encoding="utf-8") as stream:
+            stream.write("project('scripts')\n" + tests)
+        build = os.path.join(self.folder.name, "build")
+        subprocess.run(["meson", "setup", build, self.folder.name], check=True, capture_output=True)
+        run = subprocess.run([RUN, *options, "unit"], text=True, capture_output=True, timeout=60,
+                             env={**os.environ, "BUILD": build})
+        return run.returncode, run.stdout.splitlines()
+
+    def test_unit_tests(self):
+        status, lines = self.run_unit_tests("unsteady", "good", "skips")
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed, 1 skipped"))
+
+    def test_unit_tests_repeated(self):
+        status, lines = self.run_unit_tests("unsteady", "good", options=["--repeat"])
+        self.assertEqual((status, lines[-1]), (0, "2 passed, 0 failed, 0 skipped"))
+        self.assertIn("        | first", lines[lines.index(UNSTEADY):])
+
+    def test_unit_tests_repeated_and_failed_again(self):
+        status, lines = self.run_unit_tests("bad", "good", options=["--repeat"])
+        self.assertEqual((status, lines[-1]), (1, "1 passed, 1 failed, 0 skipped"))
+
     def test_unknown_phase(self):
         self.assertEqual(subprocess.run([RUN, "nonsense"], capture_output=True).returncode, 2)
 
