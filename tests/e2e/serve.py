@@ -209,8 +209,9 @@ class Live(unittest.TestCase):
             recording.send_signal(signal.SIGINT)
             _, err = recording.communicate(timeout=60)
         totals = lib.report(path, "functions")["totals"]
-        self.assertEqual(self.seen(), totals["seen"], err)
         self.browser.wait("return document.querySelector('.live').textContent === 'the server has ended'")
+        self.browser.settle()
+        self.assertEqual(self.seen(), totals["seen"], err)
 
     def test_the_page_starts_only_what_was_allowed(self):
         path = lib.record("-F", "997", "--", self.program, "0.3").path
