@@ -13,7 +13,10 @@
 #include "engine/sys.h"
 #include "wire/stream.h"
 
-enum { PATIENCE_MS = 50 };
+enum {
+	PATIENCE_MS = 50,
+	SLOT_TRIES = 5000, /* once in a millisecond; slots that are never free again are given up */
+};
 
 /* As the kernel has them; its headers for user space leave them to libc. */
 enum {
@@ -131,13 +134,36 @@ void host_count(enum engine_count count)
 		__atomic_add_fetch(&shared()->counts[count], 1, __ATOMIC_RELAXED);
 }
 
+static void bell_ring(void)
+{
+	__atomic_add_fetch(&shared()->bell, 1, __ATOMIC_RELEASE);
+	sys_3(futex, &shared()->bell, FUTEX_WAKE, 1);
+}
+
+/*
+ * More processes may ask at once than there are slots: children make their requests in their
+ * parent's memory.
+ */
+static struct engine_request *slot_wait(void)
+{
+	struct engine_request *slot = slot_take();
+	uint32_t nothing = 0;
+
+	for (int i = 0; !slot && i < SLOT_TRIES && host_alive() && !attach_is_leaving(); i++) {
+		bell_ring();
+		engine_wait(&nothing, 0, FUTEX_WAIT, 1);
+		slot = slot_take();
+	}
+	return slot;
+}
+
 static struct engine_request *ask(const struct engine_request *request)
 {
 	struct engine_request *slot;
 
 	if (!engine_boot.shared || !host_alive() || attach_is_leaving())
 		return NULL;
-	slot = slot_take();
+	slot = slot_wait();
 	if (!slot)
 		return NULL;
 	slot->kind = request->kind;
@@ -147,8 +173,7 @@ static struct engine_request *ask(const struct engine_request *request)
 	slot->pid = (uint32_t)sys_0(getpid);
 	slot->tid = (uint32_t)sys_0(gettid);
 	__atomic_store_n(&slot->state, ENGINE_SLOT_ASKED, __ATOMIC_RELEASE);
-	__atomic_add_fetch(&shared()->bell, 1, __ATOMIC_RELEASE);
-	sys_3(futex, &shared()->bell, FUTEX_WAKE, 1);
+	bell_ring();
 	return slot;
 }
 

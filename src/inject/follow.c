@@ -348,9 +348,17 @@ static bool is_child(const struct memory *memory, pid_t pid)
 	       inject_mapping_find(pid, "assay-own", memory->inode, &mapping);
 }
 
+static bool has_ended(pid_t pid)
+{
+	AUTO(close_fd) int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+	struct pollfd end = { .fd = fd, .events = POLLIN };
+
+	return fd < 0 ? errno == ESRCH : poll(&end, 1, 0) == 1;
+}
+
 /*
  * Serves a child that was forked: it makes its request in its parent's memory, until it gets its
- * own.
+ * own. One that is killed before has executed nothing of the program.
  */
 static int fork_serve(struct follow *follow, const struct memory *memory,
 		      const struct engine_request *request)
@@ -365,8 +373,34 @@ static int fork_serve(struct follow *follow, const struct memory *memory,
 			      (int)memory->pid);
 	else
 		err = inject_fork(follow->inject, pid, request->directory);
-	follow->result.alone += err != 0;
+	follow->result.alone += err && !has_ended(pid > 0 ? pid : (pid_t)request->pid);
 	return err;
+}
+
+/*
+ * A process that was killed takes no answer: without this its slot would be taken for good, and the
+ * next ones would find none free. The id may be of another pid namespace, where only the memory
+ * tells who it is.
+ */
+static bool is_abandoned(const struct memory *memory, const struct engine_request *request)
+{
+	struct engine_request seen = *request;
+
+	if (!has_ended((pid_t)request->pid))
+		return false;
+	if (request->kind == ENGINE_REQUEST_FORK)
+		return !is_child(memory,
+				 pids_find((pid_t)request->pid, memory->inode, memory->pid));
+	request_translate(memory, &seen);
+	return owner_check(memory, &seen);
+}
+
+static void slot_free(struct engine_request *slot)
+{
+	uint32_t answered = ENGINE_SLOT_ANSWERED;
+
+	__atomic_compare_exchange_n(&slot->state, &answered, ENGINE_SLOT_FREE, false,
+				    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 static int request_take(struct follow *follow, const struct memory *memory,
@@ -383,22 +417,32 @@ static int request_take(struct follow *follow, const struct memory *memory,
 	return err ? err : request_serve(follow, &seen);
 }
 
-static void memory_serve(struct follow *follow, const struct memory *memory, bool closed)
+static void slot_serve(struct follow *follow, const struct memory *memory, bool closed,
+		       struct engine_request *slot)
 {
-	struct engine_shared *shared = memory->bytes;
+	uint32_t state = __atomic_load_n(&slot->state, __ATOMIC_ACQUIRE);
+	struct engine_request request;
+	int answer;
 
-	for (size_t i = 0; i < ENGINE_REQUESTS; i++) {
-		struct engine_request *slot = &shared->requests[i], request;
-		int answer;
-
-		if (__atomic_load_n(&slot->state, __ATOMIC_ACQUIRE) != ENGINE_SLOT_ASKED)
-			continue;
-		memcpy(&request, slot, sizeof(request));
+	if (state != ENGINE_SLOT_ASKED && state != ENGINE_SLOT_ANSWERED)
+		return;
+	memcpy(&request, slot, sizeof(request));
+	if (state == ENGINE_SLOT_ASKED) {
 		answer = closed ? -ESHUTDOWN : request_take(follow, memory, &request);
 		if (answer < 0 && !closed)
 			log_debug("%s", err_text());
 		request_answer(slot, answer);
 	}
+	if (!closed && is_abandoned(memory, &request))
+		slot_free(slot);
+}
+
+static void memory_serve(struct follow *follow, const struct memory *memory, bool closed)
+{
+	struct engine_shared *shared = memory->bytes;
+
+	for (size_t i = 0; i < ENGINE_REQUESTS; i++)
+		slot_serve(follow, memory, closed, &shared->requests[i]);
 }
 
 static void requests_serve(struct follow *follow, bool closed)

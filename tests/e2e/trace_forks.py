@@ -13,6 +13,7 @@ import lib
 FORKS = 1500  # more than there are slots: each process has two of them
 SOME = 300
 BESIDE = 120
+KILLED = 400  # more than there are slots for requests
 
 
 def trace(program, count, tool):
@@ -45,6 +46,15 @@ class Forks(unittest.TestCase):
                               f"seq {BESIDE} | xargs -P4 -n1 echo"], capture_output=True, text=True, timeout=120, check=True)
         self.assertEqual(sorted(int(line) for line in run.stdout.split()), list(range(1, BESIDE + 1)), run.stderr)
         self.assertEqual(lib.Profile(path).value("select count(*) from process where comm = 'echo'"), BESIDE)
+
+    def test_killed(self):
+        """Children that are killed while they ask for memory take nothing away from the next one, and are no loss."""
+        path = tempfile.mktemp(suffix=".db", dir=lib.SCRATCH)
+        run = subprocess.run([lib.ASSAY, "trace", "-q", "--tool", "blocks", "-o", path, "--", lib.build("killed_forks.c"),
+                              str(KILLED)], capture_output=True, text=True, timeout=120, check=True)
+        self.assertEqual(run.stderr, "")
+        functions = {row["symbol"]: row for row in lib.report(path, "functions")["rows"]}
+        self.assertGreaterEqual(functions["child_works"]["instructions"], 1000)
 
 
 if __name__ == "__main__":
