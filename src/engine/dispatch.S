@@ -227,6 +227,9 @@ signal_return_raw:
 	mov	%rdi, %rsp
 	mov	$15, %eax
 	syscall
+	.globl	signal_return_end
+	.hidden	signal_return_end
+signal_return_end:
 	hlt
 
 /* void signal_let(mask): rt_sigprocmask(SIG_SETMASK, mask, NULL, 8) */

@@ -727,6 +727,7 @@ void signal_entry(void);
 void signal_restorer(void);
 void signal_resume(void);
 _Noreturn void signal_return_raw(void *context);
+extern const char signal_return_end[];
 /*
  * Between these no signal comes to the thread but its own faults. The first gives the mask before,
  * the second sets one.

@@ -37,6 +37,7 @@ enum {
 	MXCSR_OFFSET = 24,
 	MXCSR_DEFAULT = 0x1f80,
 	FLAGS_CLEARED = 0x10500, /* direction, trap, resume */
+	FRAME_TRIES = 2,
 };
 
 #define EINTR_ 4ul
@@ -111,14 +112,36 @@ static uint64_t frame_place(const struct thread *thread, const struct handler *h
 	return thread->regs[RSP] - RED_ZONE;
 }
 
-/* Replaces the address of the last x87 instruction, which lies in the cache, by the program's. */
-static void vectors_correct(struct thread *thread, struct _fpstate *vectors)
+/*
+ * Copies the vector registers to the program's frame. The address of the last x87 instruction,
+ * which lies in the cache, is replaced by the program's.
+ */
+static bool vectors_write(struct thread *thread, uint64_t to, struct _fpstate *vectors,
+			  uint64_t size)
 {
-	if (thread_is_native(thread) || !vectors->rip)
-		return;
-	engine_lock();
-	vectors->rip = translate_address(thread, vectors->rip);
-	engine_unlock();
+	uint64_t before = vectors->rip;
+	bool written;
+
+	if (!thread_is_native(thread) && before) {
+		engine_lock();
+		vectors->rip = translate_address(thread, before);
+		engine_unlock();
+	}
+	written = user_write(to, vectors, size);
+	vectors->rip = before;
+	return written;
+}
+
+/*
+ * Writes a frame whose vector registers begin at an address. Another thread may take the memory
+ * away meanwhile, so nothing here may fault.
+ */
+static bool frame_write(struct thread *thread, uint64_t to, const struct frame *frame,
+			uint64_t vectors, struct _fpstate *from, uint64_t size)
+{
+	guard_release(to, vectors + size - to);
+	return user_touch(to, vectors + size - to) && vectors_write(thread, vectors, from, size) &&
+	       user_write(to, frame, sizeof(*frame));
 }
 
 /* Builds the frame; NULL: there is no room for it on the stack. */
@@ -128,28 +151,27 @@ static struct frame *frame_make(struct thread *thread, const struct handler *han
 {
 	uint64_t size = vector_size(context), top = frame_place(thread, handler);
 	uint64_t vectors = (top - size) & ~63ull;
-	struct frame *frame = (struct frame *)(((vectors - sizeof(*frame)) & ~15ull) - 8);
+	uint64_t to = ((vectors - sizeof(struct frame)) & ~15ull) - 8;
+	struct frame frame;
 
-	guard_release((uint64_t)frame, vectors + size - (uint64_t)frame);
-	if (!user_touch((uint64_t)frame, vectors + size - (uint64_t)frame))
-		return NULL;
-	copy_bytes((void *)vectors, context->uc_mcontext.fpstate, size);
-	vectors_correct(thread, (struct _fpstate *)vectors);
-	copy_bytes(&frame->context, context, sizeof(*context));
-	copy_bytes(&frame->info, info, sizeof(*info));
-	frame->restorer = handler->restorer;
-	frame->context.uc_link = 0;
-	frame->context.uc_stack.ss_sp = (void *)thread->alternate.start;
-	frame->context.uc_stack.ss_size = thread->alternate.size;
-	frame->context.uc_stack.ss_flags = (int)alternate_flags(thread);
+	copy_bytes(&frame.context, context, sizeof(*context));
+	copy_bytes(&frame.info, info, sizeof(*info));
+	frame.restorer = handler->restorer;
+	frame.context.uc_link = 0;
+	frame.context.uc_stack.ss_sp = (void *)thread->alternate.start;
+	frame.context.uc_stack.ss_size = thread->alternate.size;
+	frame.context.uc_stack.ss_flags = (int)alternate_flags(thread);
 	if (thread_is_native(
 		    thread)) /* the kernel itself will return from it, and keep what it finds */
-		frame->context.uc_stack = context->uc_stack;
-	registers_give(thread, &frame->context.uc_mcontext);
-	frame->context.uc_mcontext.fpstate = (struct _fpstate *)vectors;
+		frame.context.uc_stack = context->uc_stack;
+	registers_give(thread, &frame.context.uc_mcontext);
+	frame.context.uc_mcontext.fpstate = (struct _fpstate *)vectors;
 	mask = guard_mask_program(thread, mask);
-	copy_bytes(&frame->context.uc_sigmask, &mask, sizeof(mask));
-	return frame;
+	copy_bytes(&frame.context.uc_sigmask, &mask, sizeof(mask));
+	for (int i = 0; i < FRAME_TRIES; i++) /* a page may have been guarded meanwhile */
+		if (frame_write(thread, to, &frame, vectors, context->uc_mcontext.fpstate, size))
+			return (struct frame *)to;
+	return NULL;
 }
 
 /* The handler begins with vector registers in their initial state. */
@@ -226,7 +248,7 @@ static void frame_fails(struct thread *thread, int number, struct ucontext *cont
 	struct handler handler = handler_get(thread->sighand, SIGSEGV);
 
 	if (number != SIGSEGV && handler_is_called(handler.handler) &&
-	    !(mask & 1ull << (SIGSEGV - 1)))
+	    !(guard_mask_program(thread, mask) & 1ull << (SIGSEGV - 1)))
 		deliver(thread, SIGSEGV, &info, context, mask);
 	else
 		end_by(SIGSEGV, context);
@@ -256,13 +278,16 @@ static void deliver_unhandled(struct thread *thread, int number, const siginfo_t
 	context_resume(thread, context, mask);
 }
 
+/* As the kernel does for SA_RESETHAND: flags and mask stay what they are. */
 static void handler_reset(struct sighand *sighand, uint64_t number)
 {
-	struct handler none = {};
+	struct handler next;
 
 	engine_lock();
-	action_install(number, &none);
-	handler_set(sighand, number, &none);
+	next = sighand->handlers[number - 1];
+	next.handler = 0;
+	action_install(number, &next);
+	handler_set(sighand, number, &next);
 	engine_unlock();
 }
 
@@ -566,6 +591,23 @@ static bool copy_ends(int number, const siginfo_t *info, struct sigcontext *at)
 	return true;
 }
 
+/*
+ * The kernel could not restore what a handler has left in its frame, or not all of it: general
+ * registers, which are in the thread, and the mask are restored by then.
+ */
+static bool return_failed(struct thread *thread, int number, const siginfo_t *info,
+			  struct ucontext *context, uint64_t mask)
+{
+	uint64_t rip = context->uc_mcontext.rip;
+
+	if (number != SIGSEGV || info->si_code != SI_KERNEL ||
+	    (rip != (uint64_t)signal_resume && rip != (uint64_t)signal_return_end))
+		return false;
+	thread->regs[RAX] = 0;
+	frame_fails(thread, 0, context, thread->pending ? thread->mask : mask);
+	return true;
+}
+
 void signal_arrive(int number, void *info_given, void *context_given)
 {
 	struct ucontext *context = context_given;
@@ -588,6 +630,8 @@ void signal_arrive(int number, void *info_given, void *context_given)
 		hand_back(thread, (uint64_t)number, context);
 		return;
 	}
+	if (return_failed(thread, number, info, context, mask))
+		return;
 	if (waits(thread, number, info, context, mask) || own_take(thread, number, info, context))
 		return;
 	if (number == SIGSEGV && segv_take(thread, info, context, mask))
@@ -660,15 +704,14 @@ void signal_check(struct thread *thread)
 	signal_unblock(thread->mask);
 }
 
-/* The frame of a handler that returns cannot be read. */
+/*
+ * The frame of a handler that returns cannot be read. The kernel is given one that nobody can read
+ * either, and raises what it raises then: return_failed().
+ */
 static _Noreturn void return_fails(struct thread *thread)
 {
-	struct kernel_action action = {};
-
-	sys_4(rt_sigaction, SIGSEGV, &action, 0, 8);
-	signal_unblock(0);
-	sys_3(tgkill, sys_0(getpid), thread->tid, SIGSEGV);
-	engine_die("a signal handler returned from a frame that is not there");
+	syscall_finish(thread, 0);
+	signal_return_raw((void *)(1ull << 63));
 }
 
 /* The program's handler has returned: everything comes from the frame at rsp. */
@@ -676,7 +719,7 @@ _Noreturn void signal_return(struct thread *thread)
 {
 	struct ucontext context;
 	struct kernel_stack stack;
-	uint64_t mask, all = ALL;
+	uint64_t mask, all = ALL & ~SIGNAL_FAULTS;
 
 	if (!user_read(&context, thread->regs[RSP], sizeof(context)))
 		return_fails(thread);

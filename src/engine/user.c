@@ -55,9 +55,8 @@ bool user_write(uint64_t to, const void *from, size_t size)
 	struct piece_of_memory here = { (uint64_t)from, size }, there = { to, size };
 	long result = sys_6(process_vm_writev, sys_0(getpid), &here, 1, &there, 1, 0);
 
-	return copied(result,
-		      result == -EFAULT && !(to % SET) && !(size % SET) && user_touch(to, size),
-		      (void *)to, from, size);
+	return copied(result, result == -EFAULT && size >= SET && user_touch(to, size), (void *)to,
+		      from, size);
 }
 
 /*
@@ -66,12 +65,12 @@ bool user_write(uint64_t to, const void *from, size_t size)
  */
 bool user_touch(uint64_t start, size_t size)
 {
-	uint64_t at = start;
+	uint64_t at = start, last = start + size - SET;
 
-	while (at < start + size) {
-		if (sys_4(rt_sigprocmask, 0, 0, at, 8) == -EFAULT)
+	while (at < last) {
+		if (sys_4(rt_sigprocmask, 0, 0, at, SET) == -EFAULT)
 			return false;
 		at = (at & ~(uint64_t)(PAGE - 1)) + PAGE;
 	}
-	return sys_4(rt_sigprocmask, 0, 0, start + size - 8, 8) != -EFAULT;
+	return sys_4(rt_sigprocmask, 0, 0, last, SET) != -EFAULT;
 }

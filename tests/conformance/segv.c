@@ -308,6 +308,77 @@ static void scene_status(void)
 	pthread_join(thread, NULL);
 }
 
+static void return_caught(int number, siginfo_t *info, void *context)
+{
+	const ucontext_t *uc = context;
+
+	(void)number;
+	printf("%d %p, rax %llx, rbx %llx, mask %d\n", info->si_code, info->si_addr,
+	       uc->uc_mcontext.gregs[REG_RAX], uc->uc_mcontext.gregs[REG_RBX],
+	       sigismember(&uc->uc_sigmask, SIGHUP));
+	_exit(3);
+}
+
+static void return_catch(void)
+{
+	static char stack[65536] __attribute__((aligned(16)));
+	stack_t alternate = { .ss_sp = stack, .ss_size = sizeof(stack) };
+
+	sigaltstack(&alternate, NULL);
+	handle(SIGSEGV, return_caught, SA_ONSTACK);
+}
+
+/* A handler's return from a frame that cannot be read. */
+static void return_nowhere(void)
+{
+	__asm__ volatile(
+		"mov %0, %%rsp\n\tmov $0x1234, %%ebx\n\tmov $15, %%eax\n\tsyscall" ::"r"(0x10l)
+		: "rax", "rbx", "rcx", "r11", "memory");
+}
+
+static void scene_return_nowhere(void)
+{
+	return_catch();
+	return_nowhere();
+}
+
+static void scene_return_nowhere_plain(void)
+{
+	return_nowhere();
+}
+
+static void scene_return_nowhere_blocked(void)
+{
+	return_catch();
+	mask_set(SIG_BLOCK, SIGSEGV);
+	return_nowhere();
+}
+
+/* Parts of the vector registers that no processor has: the kernel restores the rest. */
+static void vectors_wreck(int number, siginfo_t *info, void *context)
+{
+	ucontext_t *uc = context;
+
+	(void)number;
+	(void)info;
+	((uint64_t *)((char *)uc->uc_mcontext.fpregs + 512))[0] |= 1ull << 61;
+	uc->uc_mcontext.gregs[REG_RBX] = 0x4321;
+	sigaddset(&uc->uc_sigmask, SIGHUP);
+}
+
+static void scene_return_wrecked(void)
+{
+	return_catch();
+	handle(SIGUSR1, vectors_wreck, 0);
+	raise(SIGUSR1);
+}
+
+static void scene_return_wrecked_plain(void)
+{
+	handle(SIGUSR1, vectors_wreck, 0);
+	raise(SIGUSR1);
+}
+
 static const struct scene scenes[] = {
 	{ "pending", scene_pending },
 	{ "suspend", scene_suspend },
@@ -323,6 +394,11 @@ static const struct scene scenes[] = {
 	{ "ignored", scene_ignored },
 	{ "plain", scene_plain },
 	{ "status", scene_status },
+	{ "return-nowhere", scene_return_nowhere },
+	{ "return-nowhere-plain", scene_return_nowhere_plain },
+	{ "return-nowhere-blocked", scene_return_nowhere_blocked },
+	{ "return-wrecked", scene_return_wrecked },
+	{ "return-wrecked-plain", scene_return_wrecked_plain },
 };
 
 SCENES_MAIN(scenes)

@@ -200,9 +200,45 @@ static void scene_resethand(void)
 	handle(SIGUSR1, count, SA_RESETHAND);
 	raise(SIGUSR1);
 	sigaction(SIGUSR1, NULL, &now);
-	printf("%d %d\n", seen, now.sa_handler == SIG_DFL);
+	printf("%d %d %x\n", seen, now.sa_handler == SIG_DFL, (unsigned)now.sa_flags);
 	raise(SIGUSR1);
 	printf("not reached\n");
+}
+
+static char unsteady[65536] __attribute__((aligned(4096)));
+static volatile bool steady;
+
+static void *unsteady_change(void *argument)
+{
+	while (!steady) {
+		mprotect(unsteady, sizeof(unsteady), PROT_READ);
+		mprotect(unsteady, sizeof(unsteady), PROT_READ | PROT_WRITE);
+	}
+	return argument;
+}
+
+static void ignore(int number, siginfo_t *info, void *context)
+{
+	(void)number;
+	(void)info;
+	(void)context;
+}
+
+/* The stack of a handler may become unwritable while its frame is written: that is a SIGSEGV. */
+static void scene_stack_unsteady(void)
+{
+	stack_t alternate = { .ss_sp = unsteady, .ss_size = sizeof(unsteady) };
+	pthread_t thread;
+
+	handle(SIGSEGV, ignore, 0);
+	handle(SIGUSR1, ignore, SA_ONSTACK);
+	sigaltstack(&alternate, NULL);
+	pthread_create(&thread, NULL, unsteady_change, NULL);
+	for (int i = 0; i < 20000; i++)
+		raise(SIGUSR1);
+	steady = true;
+	pthread_join(thread, NULL);
+	printf("done\n");
 }
 
 static void scene_actions(void)
@@ -636,6 +672,7 @@ static const struct scene scenes[] = {
 	{ "mask", scene_mask },
 	{ "context-mask", scene_context_mask },
 	{ "resethand", scene_resethand },
+	{ "stack-unsteady", scene_stack_unsteady },
 	{ "actions", scene_actions },
 	{ "altstack", scene_altstack },
 	{ "autodisarm", scene_autodisarm },
