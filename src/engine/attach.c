@@ -126,6 +126,11 @@ static void rseq_give(const struct thread *thread)
 		sys_4(rseq, area->address, area->size, 0, area->signature);
 }
 
+bool attach_has_rseq(void)
+{
+	return begun == DONE;
+}
+
 /*
  * A program that was started in the engine learns that there is no rseq and does without. One that
  * was attached to has it already, and its new threads must have it as well (glibc ends the program
@@ -139,7 +144,7 @@ long attach_rseq(struct thread *thread)
 	bool same = area->address == regs[RDI] && area->size == (uint32_t)regs[RSI] &&
 		    area->signature == (uint32_t)regs[R10];
 
-	if (begun != DONE)
+	if (!attach_has_rseq())
 		return -ENOSYS_;
 	if (regs[RDX] == RSEQ_UNREGISTER) {
 		if (!same || !area->address)

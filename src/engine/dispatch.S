@@ -9,7 +9,6 @@
  */
 #include "engine/offsets.h"
 
-#define PROGRAM_RESTART 0x7fffffff
 #define SIGNALS_BUT_FAULTS ~0x440 /* SIGSEGV, SIGBUS */
 
 	.text
@@ -317,7 +316,7 @@ program_syscall:
 	.globl	program_syscall_begin
 	.hidden	program_syscall_begin
 program_syscall_begin:
-	mov	$PROGRAM_RESTART, %eax
+	mov	$PROGRAM_RESTART, %rax
 	cmpq	$0, %gs:THREAD_PENDING
 	jne	program_syscall_done
 	mov	%gs:THREAD_RBX, %rbx

@@ -660,6 +660,7 @@ void attach_gate(void);
 bool attach_is_coming(void);
 /* Does the program's rseq(). */
 long attach_rseq(struct thread *thread);
+bool attach_has_rseq(void);
 /* The host takes no more requests from this process. */
 bool attach_is_leaving(void);
 _Noreturn void attach_leave(struct thread *thread);
@@ -738,7 +739,7 @@ extern const char signal_close_done[], signal_close_end[], signal_open_insn[];
 /* Lets the signal through that was just queued; the handler is called in between. */
 void signal_let(const uint64_t *mask);
 
-#define PROGRAM_RESTART 0x7fffffff
+_Static_assert(PROGRAM_RESTART == ENGINE_CALL_OFF, "the host's number");
 
 /* Called from dispatch.S. */
 void signal_arrive(int number, void *info, void *context);

@@ -5,6 +5,9 @@
  */
 #pragma once
 
+/* What program_syscall() gives for a call that was not done: wire/engine.h. */
+#define PROGRAM_RESTART -4093
+
 #define THREAD_RAX 0x00 /* registers of the program while the engine runs, in x86's numbering */
 #define THREAD_RCX 0x08
 #define THREAD_RDX 0x10

@@ -23,6 +23,7 @@ enum {
 	MDWE_REFUSE_EXEC_GAIN = 1,
 	EPERM = 1,
 	EFAULT = 14,
+	EINVAL = 22,
 	EOPNOTSUPP = 95,
 };
 
@@ -172,22 +173,47 @@ static long on_clone(struct thread *thread)
 	return result;
 }
 
+/* What the kernel knows of a clone_args that is longer than ours must be zero there as well. */
+static bool clone_args_read(uint64_t from, uint64_t size, struct clone_args *ret)
+{
+	uint64_t known = size < sizeof(*ret) ? size : sizeof(*ret), more;
+
+	if (!user_read(ret, from, known))
+		return false;
+	for (uint64_t done = known, step; done < size; done += step) {
+		step = size - done < sizeof(more) ? size - done : sizeof(more);
+		more = 0;
+		if (!user_read(&more, from + done, step) || more)
+			return false;
+	}
+	return true;
+}
+
+/* The stack is replaced by the engine's: what is wrong with the program's only we can see. */
+static bool is_stack(const struct clone_args *args)
+{
+	if (!args->stack)
+		return !args->stack_size;
+	return args->stack_size && args->stack <= USER_ADDRESSES &&
+	       args->stack_size <= USER_ADDRESSES - args->stack;
+}
+
 static long on_clone3(struct thread *thread)
 {
-	uint64_t *regs = thread->regs;
+	uint64_t *regs = thread->regs, size = regs[RSI];
 	struct clone_args args = {};
 	struct thread *child;
 	uint64_t stack;
 	long result;
 
-	if (regs[RSI] < CLONE_ARGS_SIZE_VER0 || regs[RSI] > sizeof(args))
+	if (size < CLONE_ARGS_SIZE_VER0 || size > 4096 ||
+	    !clone_args_read(regs[RDI], size, &args) || !is_stack(&args))
 		return pass(thread); /* the kernel says what is wrong with it */
-	if (!user_read(&args, regs[RDI], regs[RSI]))
-		return -EFAULT;
+	size = size < sizeof(args) ? size : sizeof(args);
 	stack = args.stack ? args.stack + args.stack_size : 0;
 	if (!(args.flags & CLONE_VM)) {
 		args.stack = args.stack_size = 0;
-		result = fork_run(thread, __NR_clone3, (long)&args, (long)regs[RSI], 0, 0, 0);
+		result = fork_run(thread, __NR_clone3, (long)&args, (long)size, 0, 0, 0);
 		if (!result && args.flags & CLONE_CLEAR_SIGHAND)
 			signal_handlers_clear(thread);
 		if (!result && stack)
@@ -197,7 +223,7 @@ static long on_clone3(struct thread *thread)
 	child = child_prepare(thread, args.flags, stack);
 	args.stack = child->stack - 4096;
 	args.stack_size = child_stack(child) - args.stack;
-	result = child_start(thread, child, __NR_clone3, (long[5]){ (long)&args, (long)regs[RSI] });
+	result = child_start(thread, child, __NR_clone3, (long[5]){ (long)&args, (long)size });
 	child_settle(child, args.flags, result);
 	return result;
 }
@@ -291,6 +317,21 @@ static long on_lock_all(struct thread *thread)
 	result = pass(thread);
 	thread->regs[RDI] = wanted;
 	return result;
+}
+
+/* A kernel without rseq, as which we answer, has no barriers for it either. */
+static long on_barrier(struct thread *thread)
+{
+	enum { COMMAND_QUERY = 0, RSEQ_COMMANDS = 1 << 7 | 1 << 8 };
+	int command = (int)thread->regs[RDI];
+	long result;
+
+	if (attach_has_rseq())
+		return other(thread);
+	if (command > 0 && command & RSEQ_COMMANDS)
+		return -EINVAL;
+	result = other(thread);
+	return command == COMMAND_QUERY && !sys_failed(result) ? result & ~RSEQ_COMMANDS : result;
 }
 
 static long on_write(struct thread *thread)
@@ -500,7 +541,8 @@ bool syscall_run(struct thread *thread, uint32_t length)
 	case __NR_rt_sigreturn:
 		signal_return(thread);
 	case __NR_rseq:
-		result = attach_rseq(thread);
+	case __NR_membarrier:
+		result = regs[RAX] == __NR_rseq ? attach_rseq(thread) : on_barrier(thread);
 		break;
 	default:
 		result = other(thread);

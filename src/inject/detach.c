@@ -47,8 +47,6 @@ enum {
 	CODE_64 = 0x33, /* the code segment of 64-bit programs */
 	FLAG_TRAP = 0x100,
 	FLAGS_INITIAL = 0x202,
-	/* a result by which the engine knows that the call has to be repeated */
-	CALL_OFF = 0x7fffffff,
 	SYSCALL_STOP = SIGTRAP | 0x80,
 };
 
@@ -104,7 +102,7 @@ static int call_off(struct threads *threads, struct task *task)
 	/* A mask that the call has set for its duration is not in force any more. */
 	ptrace(PTRACE_GETSIGMASK, task->tid, (void *)MASK_SIZE, &task->remote.mask);
 	ptrace(PTRACE_SETSIGMASK, task->tid, (void *)MASK_SIZE, &task->remote.mask);
-	registers.rax = CALL_OFF;
+	registers.rax = (unsigned long long)ENGINE_CALL_OFF;
 	registers.rip = guest->boot.places.call_done;
 	registers.orig_rax = ~0ull;
 	err = err ? err : remote_registers_set(&task->remote, &registers);

@@ -36,6 +36,11 @@ enum {
 	ENGINE_STACK_SIZE = 256 * 1024, /* the first thread's, below a page that is not mapped */
 	ENGINE_SHARED_SIZE = 1 << 20,
 	ENGINE_REQUESTS = 64, /* slots of the mailbox; a power of two */
+	/*
+	 * A result of system calls by which the engine knows that the call has to be repeated: no
+	 * errno, because a call may give any number that is not one.
+	 */
+	ENGINE_CALL_OFF = -4093,
 };
 
 /* Registers of a thread, in x86's numbering. */

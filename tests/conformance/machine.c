@@ -174,6 +174,20 @@ static void scene_vsyscall(void)
 }
 
 /* A registration that fails must fail the same way; one that works must work. */
+/* There are barriers for rseq if there is rseq, and only then. */
+static void scene_rseq_barriers(void)
+{
+	enum { QUERY = 0, EXPEDITED = 1 << 4, BARRIER = 1 << 7, REGISTER = 1 << 8 };
+	bool there = syscall(SYS_rseq, 8, 32, 0, 0) == 0 || errno != ENOSYS;
+	long known = syscall(SYS_membarrier, QUERY, 0, 0);
+
+	printf("%d\n", there == !!(known & BARRIER));
+	printf("%d\n", there == !!(known & REGISTER));
+	printf("%d\n", there == !syscall(SYS_membarrier, REGISTER, 0, 0));
+	printf("%ld %lx\n", syscall(SYS_membarrier, EXPEDITED, 0, 0),
+	       known & ~(BARRIER | REGISTER));
+}
+
 static void scene_rseq(void)
 {
 	printf("%d\n", sched_getcpu() >= 0);
@@ -473,6 +487,7 @@ static const struct scene scenes[] = {
 	{ "vdso", scene_vdso },
 	{ "vsyscall", scene_vsyscall },
 	{ "rseq", scene_rseq },
+	{ "rseq-barriers", scene_rseq_barriers },
 	{ "avx512", scene_avx512 },
 	{ "avx512-signals", scene_avx512_signals },
 	{ "frame", scene_frame },

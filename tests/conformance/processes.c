@@ -243,6 +243,54 @@ static void scene_clone_killed(void)
 	}
 }
 
+/* The child ends at once, on whatever stack it has. */
+static long clone3_end(const void *args, size_t size)
+{
+	long result;
+
+	__asm__ volatile("syscall\n\ttest %%rax, %%rax\n\tjnz 1f\n\tmov $60, %%eax\n\t"
+			 "mov $7, %%edi\n\tsyscall\n1:"
+			 : "=a"(result)
+			 : "a"(SYS_clone3), "D"(args), "S"(size)
+			 : "rcx", "r11", "memory");
+	return result;
+}
+
+/* Stacks that the kernel refuses, and arguments of a later kernel: longer than ours. */
+static void scene_clone3_arguments(void)
+{
+	static char stack[65536];
+	struct {
+		struct clone_args args;
+		uint64_t more[4];
+	} given = { .args = { .exit_signal = SIGCHLD } };
+	const struct {
+		uint64_t flags, stack, size;
+	} tried[] = {
+		{ 0, (uint64_t)stack, 0 },	    { 0, 0, sizeof(stack) },
+		{ CLONE_VM, (uint64_t)stack, 0 },   { CLONE_VM, 0, sizeof(stack) },
+		{ 0, (uint64_t)stack, 1ull << 60 }, { CLONE_VM, 1ull << 62, sizeof(stack) },
+	};
+	int status = -1;
+
+	for (size_t i = 0; i < sizeof(tried) / sizeof(tried[0]); i++) {
+		struct clone_args args = { .flags = tried[i].flags,
+					   .stack = tried[i].stack,
+					   .stack_size = tried[i].size,
+					   .exit_signal = SIGCHLD };
+
+		printf("%ld\n", clone3_end(&args, sizeof(args)));
+	}
+	for (int vm = 0; vm < 2; vm++) {
+		given.args.flags = vm ? CLONE_VM | CLONE_VFORK : 0;
+		waitpid((pid_t)clone3_end(&given, sizeof(given)), &status, 0);
+		status_say("longer", status);
+	}
+	given.more[3] = 1;
+	printf("%ld\n", clone3_end(&given, sizeof(given)));
+	printf("%ld\n", clone3_end(&given, 5000));
+}
+
 static void scene_clone3(void)
 {
 	struct clone_args args = { .flags = CLONE_CLEAR_SIGHAND, .exit_signal = SIGCHLD };
@@ -650,6 +698,7 @@ static const struct scene scenes[] = {
 	{ "clone-handlers", scene_clone_handlers },
 	{ "clone-killed", scene_clone_killed },
 	{ "clone3", scene_clone3 },
+	{ "clone3-arguments", scene_clone3_arguments },
 	{ "exec-fails", scene_exec_fails },
 	{ "exec-thread", scene_exec_thread },
 	{ "exec-keeps", scene_exec_keeps },

@@ -259,6 +259,22 @@ static void scene_sbrk(void)
 	printf("%d\n", brk(before));
 }
 
+/* A call may give any number that is no error; it is done once. */
+static void scene_numbers(void)
+{
+	const long tried[] = { 0x7ffffffe, 0x7fffffff, 0xfffffffe, 0x7ffffffffffffffe };
+	int file = memfd_create("numbers", 0);
+
+	for (size_t i = 0; i < sizeof(tried) / sizeof(tried[0]); i++) {
+		lseek(file, tried[i] - 1, SEEK_SET);
+		long first = lseek(file, 1, SEEK_CUR);
+
+		printf("%lx %lx\n", first, lseek(file, 0, SEEK_CUR));
+		alarm((unsigned)tried[i]);
+		printf("%x\n", alarm(0));
+	}
+}
+
 static void scene_address_space(void)
 {
 	struct rlimit limit = { 200 << 20, 300 << 20 };
@@ -297,6 +313,7 @@ static const struct scene scenes[] = {
 	{ "backtrace-signal", scene_backtrace_signal },
 	{ "dlopen", scene_dlopen },
 	{ "status", scene_status },
+	{ "numbers", scene_numbers },
 	{ "descriptors", scene_descriptors },
 	{ "setjmp", scene_setjmp },
 	{ "callbacks", scene_callbacks },
