@@ -39,6 +39,7 @@ static struct call_thread *thread_create(const struct call_forest *forest, uint3
 	thread->number = number;
 	thread->tick = 1;
 	thread->tree.head = &thread->head;
+	thread->tree.weighs_itself = forest->trace.weighs_itself;
 	thread->tree.grow = thread_grow;
 	thread->tree.nodes = mem_alloc(call_node_size(tree.metrics));
 	thread->tree.frames =
@@ -53,6 +54,9 @@ static void thread_destroy(struct call_thread *thread)
 	free(thread->tree.nodes);
 	free(thread->tree.frames);
 	free(thread->name);
+	array_each(&thread->tasks, task)
+		free(*task);
+	array_deinit(&thread->tasks);
 	free(thread);
 }
 
@@ -102,6 +106,7 @@ void call_forest_deinit(struct call_forest *forest)
 	array_deinit(&forest->loads);
 	array_deinit(&forest->threads);
 	map_deinit(&forest->by_number);
+	map_deinit(&forest->programs);
 	map_deinit(&forest->names);
 	strtab_deinit(&forest->strings);
 }
@@ -152,6 +157,13 @@ static void charge(struct call_thread *thread, const struct taken *taken)
 		call_tree_charge(&thread->tree, taken->now);
 }
 
+static uint64_t program_of(const struct call_forest *forest, uint32_t pid)
+{
+	const uint64_t *number = map_find(&forest->programs, pid);
+
+	return number ? *number : 0;
+}
+
 /* A scale that is no number, or beyond all clocks, is refused. */
 static bool take_scale(struct call_thread *thread, const struct taken *taken)
 {
@@ -165,17 +177,31 @@ static bool take_scale(struct call_thread *thread, const struct taken *taken)
 	return true;
 }
 
-static bool take_thread(struct call_thread *thread, const struct taken *taken)
+/* Names come in the order of their tasks, each before the task begins. */
+static bool take_task(struct call_thread *thread, const struct taken *taken)
+{
+	if (!call_is_task(taken->event.routine) ||
+	    taken->event.routine - CALL_ROUTINE_TASKS != thread->tasks.count || !is_name(taken))
+		return false;
+	*array_push(&thread->tasks) = name_of(taken);
+	return true;
+}
+
+static bool take_thread(const struct call_forest *forest, struct call_thread *thread,
+			const struct taken *taken)
 {
 	if (taken->event.minor == CALL_MINOR_SCALE)
 		return take_scale(thread, taken);
 	if (thread->ended)
 		return false;
+	if (taken->event.minor == CALL_MINOR_TASK)
+		return take_task(thread, taken);
 	charge(thread, taken);
 	switch (taken->event.minor) {
 	case CALL_MINOR_PROCESS:
 		thread->pid = (uint32_t)taken->event.routine;
 		thread->parent = (uint32_t)taken->event.sp;
+		thread->program = program_of(forest, thread->pid);
 		return true;
 	case CALL_MINOR_START:
 		thread->tid = taken->event.routine;
@@ -203,6 +229,45 @@ static bool take_thread(struct call_thread *thread, const struct taken *taken)
 	return true;
 }
 
+/* An entry that does not count as a call. */
+static bool take_inside(struct call_tree *tree, const struct taken *taken)
+{
+	uint32_t depth = call_tree_depth(tree);
+
+	call_tree_enter(tree, taken->event.routine, taken->event.sp);
+	if (call_tree_depth(tree) > depth)
+		call_tree_current(tree)->calls--;
+	return true;
+}
+
+/* Only sweeps prune here: on an exit, a frame that stands again could lie below what is pruned. */
+static bool take_back(struct call_tree *tree, const struct taken *taken)
+{
+	size_t count = taken->payload_size / sizeof(uint64_t);
+	uint64_t routines[CALL_STACK_MAX];
+
+	if (count > CALL_STACK_MAX || !tree->weighs_itself)
+		return false;
+	memcpy(routines, taken->payload, count * sizeof(uint64_t));
+	if (!count)
+		take_inside(tree, taken);
+	else if (!call_tree_stand(tree, routines, (uint32_t)count))
+		return false;
+	if (tree->head->repairs[CALL_REPAIR_ABANDONED])
+		tree->head->repairs[CALL_REPAIR_ABANDONED]--;
+	return true;
+}
+
+static bool take_repair(struct call_tree *tree, const struct taken *taken)
+{
+	if (taken->event.routine >= CALL_REPAIR_COUNT)
+		return false;
+	if (taken->event.minor == CALL_MINOR_GONE)
+		return call_tree_gone(tree, (enum call_repair)taken->event.routine);
+	tree->head->repairs[taken->event.routine]++;
+	return true;
+}
+
 static bool take_routine(struct call_thread *thread, const struct taken *taken)
 {
 	struct call_tree *tree = &thread->tree;
@@ -213,14 +278,15 @@ static bool take_routine(struct call_thread *thread, const struct taken *taken)
 	case CALL_MINOR_ENTRY:
 		call_tree_enter(tree, taken->event.routine, taken->event.sp);
 		return true;
-	case CALL_MINOR_INSIDE: {
-		uint32_t depth = call_tree_depth(tree);
-
-		call_tree_enter(tree, taken->event.routine, taken->event.sp);
-		if (call_tree_depth(tree) > depth)
-			call_tree_current(tree)->calls--;
-		return true;
-	}
+	case CALL_MINOR_INSIDE:
+		return take_inside(tree, taken);
+	case CALL_MINOR_TAKEN_BACK:
+		return call_tree_take_back(tree, taken->event.routine);
+	case CALL_MINOR_BACK:
+		return take_back(tree, taken);
+	case CALL_MINOR_GONE:
+	case CALL_MINOR_REPAIR:
+		return take_repair(tree, taken);
 	case CALL_MINOR_EXIT:
 		call_tree_leave(tree, taken->event.routine, taken->event.sp);
 		return true;
@@ -246,13 +312,39 @@ static bool take_sample(struct call_thread *thread, const struct taken *taken)
 	return true;
 }
 
+/* Of the innermost routine, or of the one that called it; base only. */
+static bool take_asked(const struct call_forest *forest, const struct call_thread *thread,
+		       const struct taken *taken)
+{
+	const struct call_tree *tree = &thread->tree;
+	const struct call_frame *frame = tree->top;
+
+	if (taken->event.sp > 1 || taken->event.sp > call_tree_depth(tree))
+		return false;
+	frame -= taken->event.sp;
+	for (uint32_t i = 0; i < forest->trace.metrics; i++) {
+		uint64_t amount = forest->trace.kinds[i] == CALL_METRIC_OBJECTS ? 1
+				  : forest->trace.kinds[i] == CALL_METRIC_BYTES
+					  ? taken->event.routine
+					  : 0;
+
+		frame->at->amounts[i].base += amount;
+		if (i == 0)
+			tree->head->total += amount;
+	}
+	return true;
+}
+
 /* Allocation is a metric like any other where the trace has it. */
 static bool take_allocation(const struct call_forest *forest, struct call_thread *thread,
 			    const struct taken *taken)
 {
-	if (taken->event.minor != CALL_MINOR_OBJECT && taken->event.minor != CALL_MINOR_FREE)
+	if (taken->event.minor != CALL_MINOR_OBJECT && taken->event.minor != CALL_MINOR_FREE &&
+	    taken->event.minor != CALL_MINOR_ASKED)
 		return false;
 	charge(thread, taken);
+	if (taken->event.minor == CALL_MINOR_ASKED)
+		return take_asked(forest, thread, taken);
 	if (taken->event.minor == CALL_MINOR_FREE)
 		return true;
 	for (uint32_t i = 0; i < forest->trace.metrics; i++) {
@@ -268,7 +360,8 @@ static bool take_load(struct call_forest *forest, const struct taken *taken)
 {
 	struct call_load load = { .pid = taken->event.thread,
 				  .start = taken->event.routine,
-				  .end = taken->event.routine + taken->event.sp };
+				  .end = taken->event.routine + taken->event.sp,
+				  .program = program_of(forest, taken->event.thread) };
 
 	if (taken->payload_size < sizeof(load.bias) || taken->payload_size > CALL_NAME_MAX ||
 	    load.end <= load.start)
@@ -288,6 +381,10 @@ static bool take_code(struct call_forest *forest, const struct taken *taken)
 		return take_load(forest, taken);
 	if (taken->event.minor == CALL_MINOR_UNLOAD)
 		return true;
+	if (taken->event.minor == CALL_MINOR_PROGRAM) {
+		*map_at(&forest->programs, taken->event.thread, NULL) = forest->events;
+		return true;
+	}
 	if (taken->event.minor != CALL_MINOR_NAME || !is_name(taken))
 		return false;
 	name = name_of(taken);
@@ -306,7 +403,7 @@ static bool take(struct call_forest *forest, const struct taken *taken)
 		return false;
 	switch (taken->event.major) {
 	case CALL_MAJOR_THREAD:
-		return take_thread(thread, taken);
+		return take_thread(forest, thread, taken);
 	case CALL_MAJOR_INTERPRETED:
 	case CALL_MAJOR_ENGINE:
 	case CALL_MAJOR_COMPILED:

@@ -39,6 +39,8 @@ struct call_thread {
 	uint32_t pid, parent; /* of the process, and of the one that forked it; 0: unknown */
 	double tick; /* ns for each tick of time; 1 if nothing else was said */
 	uint64_t overhead; /* ticks that each interval was longer by */
+	uint64_t program; /* number of the record that began it; 0: none did */
+	ARRAY(char *) tasks; /* names, by number */
 	bool out; /* does not run */
 	bool ended;
 	struct call_tree_head head;
@@ -50,6 +52,7 @@ struct call_load {
 	uint32_t pid;
 	uint64_t start, end;
 	uint64_t bias; /* addresses of the file are those in the process - bias */
+	uint64_t program; /* as of a thread */
 	char *path;
 };
 
@@ -59,6 +62,7 @@ struct call_forest {
 	ARRAY(struct call_thread *) threads; /* in the order in which they appeared */
 	struct map by_number; /* thread number to place in threads */
 	ARRAY(struct call_load) loads;
+	struct map programs; /* pid to the number of the record that began its newest one */
 	struct map names; /* routine to name's id */
 	struct strtab strings;
 	uint64_t events;

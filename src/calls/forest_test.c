@@ -158,12 +158,127 @@ static void test_refused(void **state)
 	call_forest_deinit(&forest);
 }
 
+/* What a source tells that repairs by itself. */
+static void put_repairs(struct call_trace *trace)
+{
+	static const uint64_t path[] = { 'A', 'B', 'C' };
+
+	for (size_t i = 0; i < 3; i++)
+		call_trace_put(trace, CALL_MAJOR_ENGINE, CALL_MINOR_ENTRY, path[i], 0, NULL, 0);
+	call_trace_put(trace, CALL_MAJOR_ENGINE, CALL_MINOR_GONE, CALL_REPAIR_ABANDONED, 0, NULL,
+		       0);
+	call_trace_put(trace, CALL_MAJOR_ENGINE, CALL_MINOR_GONE, CALL_REPAIR_ABANDONED, 0, NULL,
+		       0);
+	call_trace_put(trace, CALL_MAJOR_ENGINE, CALL_MINOR_ENTRY, 'D', 0, NULL, 0);
+	call_trace_put(trace, CALL_MAJOR_ENGINE, CALL_MINOR_REPAIR, CALL_REPAIR_SWITCHED, 0, NULL,
+		       0);
+	call_trace_put(trace, CALL_MAJOR_ENGINE, CALL_MINOR_BACK, 'C', 0, path, sizeof(path));
+	call_trace_put(trace, CALL_MAJOR_ENGINE, CALL_MINOR_ENTRY, 'E', 0, NULL, 0);
+	call_trace_put(trace, CALL_MAJOR_ENGINE, CALL_MINOR_TAKEN_BACK, 'E', 0, NULL, 0);
+	call_trace_put(trace, CALL_MAJOR_ENGINE, CALL_MINOR_ENTRY, 'E', 0, NULL, 0);
+	call_trace_put(trace, CALL_MAJOR_ALLOCATION, CALL_MINOR_ASKED, 100, 1, NULL, 0);
+	call_trace_put(trace, CALL_MAJOR_THREAD, CALL_MINOR_TASK, CALL_ROUTINE_TASKS, 0, "first",
+		       5);
+}
+
+static const struct call_node *node_of(const struct call_thread *thread, uint64_t routine)
+{
+	for (uint32_t i = 0; i < thread->head.count; i++)
+		if (call_tree_node(&thread->tree, i)->routine == routine)
+			return call_tree_node(&thread->tree, i);
+	return NULL;
+}
+
+static void test_repairs(void **state)
+{
+	static const enum call_metric both[] = { CALL_METRIC_TIME, CALL_METRIC_BYTES };
+	struct call_forest_options options = options_small();
+	const struct call_thread *thread;
+	struct call_forest forest;
+	struct call_trace trace;
+
+	options.rule = CALL_STACK_UNKNOWN;
+	call_trace_begin(&trace, 2, both);
+	((struct call_trace_head *)trace.bytes.text)->weighs_itself = 1;
+	put_repairs(&trace);
+	assert_int_equal(call_forest_read(&forest, trace.bytes.text, trace.bytes.length, &options),
+			 0);
+	assert_int_equal(forest.refused, 0);
+	thread = call_forest_thread(&forest, 1);
+	assert_int_equal(thread->head.repairs[CALL_REPAIR_ABANDONED], 1);
+	assert_int_equal(thread->head.repairs[CALL_REPAIR_SWITCHED], 1);
+	assert_int_equal(node_of(thread, 'C')->calls, 1);
+	assert_int_equal(node_of(thread, 'E')->calls, 1);
+	assert_ptr_equal(call_tree_node(&thread->tree, node_of(thread, 'E')->parent),
+			 node_of(thread, 'C'));
+	assert_int_equal(node_of(thread, 'C')->amounts[1].base, 100);
+	assert_int_equal(node_of(thread, 'D')->calls, 1);
+	assert_string_equal(thread->tasks.items[0], "first");
+	call_forest_deinit(&forest);
+	strbuf_deinit(&trace.bytes);
+}
+
+/* Records that do not fit what came before. */
+static void test_repairs_refused(void **state)
+{
+	static const uint64_t path[] = { 'A' };
+	struct call_forest_options options = options_small();
+	struct call_forest forest;
+	struct call_trace trace;
+
+	call_trace_begin(&trace, 1, kinds);
+	call_trace_put(&trace, CALL_MAJOR_ENGINE, CALL_MINOR_GONE, CALL_REPAIR_ABANDONED, 0, NULL,
+		       0); /* there is no frame */
+	call_trace_put(&trace, CALL_MAJOR_ENGINE, CALL_MINOR_REPAIR, CALL_REPAIR_COUNT, 0, NULL, 0);
+	call_trace_put(&trace, CALL_MAJOR_ENGINE, CALL_MINOR_TAKEN_BACK, 'A', 0, NULL, 0);
+	call_trace_put(&trace, CALL_MAJOR_ENGINE, CALL_MINOR_BACK, 'A', 0, path,
+		       sizeof(path)); /* paths are pruned on exits here */
+	call_trace_put(&trace, CALL_MAJOR_ALLOCATION, CALL_MINOR_ASKED, 100, 1, NULL, 0);
+	call_trace_put(&trace, CALL_MAJOR_THREAD, CALL_MINOR_TASK, CALL_ROUTINE_TASKS + 1, 0, "x",
+		       1); /* the first one is missing */
+	assert_int_equal(call_forest_read(&forest, trace.bytes.text, trace.bytes.length, &options),
+			 0);
+	assert_int_equal(forest.refused, 6);
+	call_forest_deinit(&forest);
+	strbuf_deinit(&trace.bytes);
+}
+
+/* A process executes another program: what is loaded then, and threads from then on, are its. */
+static void test_programs(void **state)
+{
+	const struct {
+		uint64_t bias;
+		char path[8];
+	} load = { 0, "/a" };
+	struct call_forest_options options = options_small();
+	struct call_forest forest;
+	struct call_trace trace;
+
+	call_trace_begin(&trace, 1, kinds);
+	for (uint32_t i = 0; i < 2; i++) {
+		trace.thread = 7; /* the pid */
+		call_trace_put(&trace, CALL_MAJOR_CODE, CALL_MINOR_PROGRAM, 0, 0, NULL, 0);
+		call_trace_put(&trace, CALL_MAJOR_CODE, CALL_MINOR_LOAD, 4096, 4096, &load,
+			       sizeof(load));
+		trace.thread = 1 + i;
+		call_trace_put(&trace, CALL_MAJOR_THREAD, CALL_MINOR_PROCESS, 7, 0, NULL, 0);
+	}
+	assert_int_equal(call_forest_read(&forest, trace.bytes.text, trace.bytes.length, &options),
+			 0);
+	assert_int_equal(forest.refused, 0);
+	assert_int_equal(forest.loads.items[0].program, call_forest_thread(&forest, 1)->program);
+	assert_int_equal(forest.loads.items[1].program, call_forest_thread(&forest, 2)->program);
+	assert_true(forest.loads.items[0].program < forest.loads.items[1].program);
+	call_forest_deinit(&forest);
+	strbuf_deinit(&trace.bytes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_pieces),
-		cmocka_unit_test(test_bad_heads),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_pieces),		cmocka_unit_test(test_bad_heads),
+		cmocka_unit_test(test_refused),		cmocka_unit_test(test_repairs),
+		cmocka_unit_test(test_repairs_refused), cmocka_unit_test(test_programs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

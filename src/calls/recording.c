@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
+#include "calls/event_file.h"
 #include "calls/forest.h"
 #include "calls/ticks.h"
 
@@ -32,10 +33,10 @@ struct call_recording {
 	uint64_t start_ns;
 	uint64_t bad;
 	struct call_module module; /* the one that was asked for last */
+	ARRAY(struct call_module) read; /* modules of events, in the place of those of the memory */
+	ARRAY(uint64_t) read_programs; /* of these */
 	struct call_results ended;
-	FILE *events; /* NULL: none are written */
-	char *events_path;
-	int events_error;
+	struct call_event_file *events; /* NULL: none are written */
 	uint32_t *told; /* by slot: number of the thread whose START is in the file */
 	uint32_t modules_told;
 	uint64_t dropped;
@@ -129,14 +130,6 @@ static uint64_t slot_size(const struct call_recording_options *options)
 
 /* --- A file of events: written ---------------------------------------------------------------- */
 
-static void bytes_write(struct call_recording *recording, const void *bytes, size_t size)
-{
-	if (recording->events_error || !size || fwrite(bytes, size, 1, recording->events) == 1)
-		return;
-	recording->events_error = err_set(-errno, "cannot write events to %s: %s",
-					  recording->events_path, strerror(errno));
-}
-
 static int events_open(struct call_recording *recording, const char *path)
 {
 	const struct call_area *limits = &recording->limits;
@@ -149,30 +142,8 @@ static int events_open(struct call_recording *recording, const char *path)
 					      .depth_limit = limits->depth_limit,
 					      .prune_permille = limits->prune_permille };
 
-	recording->events_path = mem_strdup(path);
 	recording->told = mem_zalloc(limits->slot_count * sizeof(*recording->told));
-	recording->events = fopen(path, "we");
-	if (!recording->events)
-		return err_set(-errno, "cannot write events to %s: %s", path, strerror(errno));
-	bytes_write(recording, &head, sizeof(head));
-	return recording->events_error;
-}
-
-/* A record of the host's own. Counters are those of the beginning: nothing is charged by it. */
-static void event_write(struct call_recording *recording, const struct call_event *like,
-			const void *payload, size_t size)
-{
-	static const char zeroes[8];
-	const struct call_amount none[CALL_METRICS_MAX] = {};
-	size_t amounts = recording->limits.timed * sizeof(struct call_amount);
-	size_t padded = (size + 7) / 8 * 8;
-	struct call_event event = *like;
-
-	event.size = (uint32_t)(sizeof(event) + amounts + padded);
-	bytes_write(recording, &event, sizeof(event));
-	bytes_write(recording, none, amounts);
-	bytes_write(recording, payload, size);
-	bytes_write(recording, zeroes, padded - size);
+	return call_event_file_create(path, &head, &recording->events);
 }
 
 static void modules_write(struct call_recording *recording)
@@ -180,19 +151,13 @@ static void modules_write(struct call_recording *recording)
 	const struct call_module *module;
 
 	while ((module = call_recording_module_at(recording, recording->modules_told))) {
-		const struct call_event event = { .major = CALL_MAJOR_CODE,
-						  .minor = CALL_MINOR_LOAD,
-						  .thread = module->pid,
-						  .routine = module->start,
-						  .sp = module->end - module->start };
-		struct {
-			uint64_t bias;
-			char path[sizeof(module->path)];
-		} payload = { .bias = module->bias };
-		size_t length = strlen(module->path);
+		const struct call_event_code code = { .pid = module->pid,
+						      .start = module->start,
+						      .end = module->end,
+						      .bias = module->bias,
+						      .path = module->path };
 
-		memcpy(payload.path, module->path, length);
-		event_write(recording, &event, &payload, sizeof(payload.bias) + length);
+		call_event_file_code(recording->events, &code);
 		recording->modules_told++;
 	}
 }
@@ -209,11 +174,12 @@ static void start_write(struct call_recording *recording, uint32_t number,
 	if (recording->told[number] == slot->number)
 		return;
 	recording->told[number] = slot->number;
-	event_write(recording, &event, NULL, 0);
+	call_event_file_put(recording->events, &event, NULL, NULL, 0);
 	event.minor = CALL_MINOR_START;
 	event.routine = slot->tid;
 	event.sp = slot->started;
-	event_write(recording, &event, slot->name, strnlen(slot->name, sizeof(slot->name)));
+	call_event_file_put(recording->events, &event, NULL, slot->name,
+			    strnlen(slot->name, sizeof(slot->name)));
 }
 
 /*
@@ -231,8 +197,8 @@ static void ring_drain(struct call_recording *recording, uint32_t number, struct
 		return;
 	start_write(recording, number, slot);
 	first = size < EVENT_BYTES - place ? size : EVENT_BYTES - place;
-	bytes_write(recording, ring + place, first);
-	bytes_write(recording, ring, size - first);
+	call_event_file_bytes(recording->events, ring + place, first);
+	call_event_file_bytes(recording->events, ring, size - first);
 	__atomic_store_n(&slot->taken, written, __ATOMIC_RELEASE);
 }
 
@@ -247,12 +213,12 @@ static void scale_write(struct call_recording *recording, const struct call_slot
 	if (!recording->events)
 		return;
 	memcpy(&event.routine, &tick, sizeof(tick));
-	event_write(recording, &event, NULL, 0);
+	call_event_file_put(recording->events, &event, NULL, NULL, 0);
 }
 
 int call_recording_events_error(const struct call_recording *recording)
 {
-	return recording->events_error;
+	return recording->events ? call_event_file_error(recording->events) : 0;
 }
 
 bool call_recording_timed(const struct call_recording *recording)
@@ -274,18 +240,26 @@ const char *call_recording_names(const struct call_recording *recording)
 
 static void module_add(struct call_recording *recording, const struct call_load *load)
 {
-	uint32_t number = recording->area->module_count;
-	struct call_module *module = &recording->area->modules[number];
+	struct call_module *module = array_push(&recording->read);
 
-	if (number == CALL_MODULES_MAX)
-		return;
+	*array_push(&recording->read_programs) = load->program;
 	*module = (struct call_module){ .pid = load->pid,
 					.ready = 1,
 					.start = load->start,
 					.end = load->end,
 					.bias = load->bias };
 	memcpy(module->path, load->path, strnlen(load->path, sizeof(module->path) - 1));
-	recording->area->module_count++;
+}
+
+/* What is read is copied, because the caller frees it. */
+static void tasks_copy(const struct call_thread *thread, struct call_task_names *ret)
+{
+	ret->count = (uint32_t)thread->tasks.count;
+	if (!ret->count)
+		return;
+	ret->items = mem_zalloc(ret->count * sizeof(*ret->items));
+	for (uint32_t i = 0; i < ret->count; i++)
+		snprintf(ret->items[i], sizeof(*ret->items), "%s", thread->tasks.items[i]);
 }
 
 /* Threads of which no process is told are each a process of their own. */
@@ -299,6 +273,8 @@ static int thread_add(struct call_recording *recording, const struct call_forest
 				      .parent = thread->parent,
 				      .ended = thread->ended,
 				      .tick = thread->tick,
+				      .untimed = forest->trace.untimed,
+				      .program = thread->program,
 				      .kinds = forest->trace.metrics };
 	int err;
 
@@ -311,6 +287,7 @@ static int thread_add(struct call_recording *recording, const struct call_forest
 		return err;
 	call_snapshot_settle(&result.snapshot,
 			     call_snapshot_overhead(&result.snapshot, thread->overhead));
+	tasks_copy(thread, &result.tasks);
 	*array_push(&recording->ended) = result;
 	return 0;
 }
@@ -328,7 +305,8 @@ static int forest_take(struct call_recording *recording, const struct call_fores
 
 	recording->limits.timed = 0;
 	for (uint32_t i = 0; i < forest->trace.metrics; i++)
-		recording->limits.timed |= forest->trace.kinds[i] == CALL_METRIC_TIME;
+		recording->limits.timed |= forest->trace.kinds[i] == CALL_METRIC_TIME &&
+					   !forest->trace.untimed;
 	recording->dropped = forest->refused;
 	array_each(&forest->loads, load)
 		module_add(recording, load);
@@ -512,10 +490,10 @@ void call_recording_destroy(struct call_recording *recording)
 	close_fd(&recording->library_fd);
 	close_fd(&recording->names_fd);
 	call_results_deinit(&recording->ended);
-	if (recording->events)
-		fclose(recording->events);
-	free(recording->events_path);
+	call_event_file_destroy(recording->events);
 	free(recording->told);
+	array_deinit(&recording->read);
+	array_deinit(&recording->read_programs);
 	strbuf_deinit(&recording->names);
 	free(recording->preload_before);
 	free(recording);
@@ -670,9 +648,7 @@ void call_recording_finish(struct call_recording *recording, struct call_results
 	if (!recording->events)
 		return;
 	modules_write(recording);
-	if (fflush(recording->events) && !recording->events_error)
-		recording->events_error = err_set(-errno, "cannot write events to %s: %s",
-						  recording->events_path, strerror(errno));
+	call_event_file_flush(recording->events);
 }
 
 double call_recording_tick(const struct call_recording *recording)
@@ -745,6 +721,8 @@ const struct call_module *call_recording_module_at(struct call_recording *record
 	uint32_t count = __atomic_load_n(&recording->area->module_count, __ATOMIC_ACQUIRE);
 	struct call_module *module = &recording->area->modules[number];
 
+	if (recording->read.count)
+		return number < recording->read.count ? &recording->read.items[number] : NULL;
 	if (number >= count || number >= CALL_MODULES_MAX ||
 	    !__atomic_load_n(&module->ready, __ATOMIC_ACQUIRE))
 		return NULL;
@@ -753,13 +731,23 @@ const struct call_module *call_recording_module_at(struct call_recording *record
 	return &recording->module;
 }
 
+uint64_t call_recording_module_program(const struct call_recording *recording, uint32_t number)
+{
+	return number < recording->read_programs.count ? recording->read_programs.items[number] : 0;
+}
+
 bool call_recording_module(const struct call_recording *recording, uint32_t pid, uint64_t address,
 			   const char **ret_path, uint64_t *ret)
 {
-	uint32_t count = __atomic_load_n(&recording->area->module_count, __ATOMIC_ACQUIRE);
+	uint32_t shared = __atomic_load_n(&recording->area->module_count, __ATOMIC_ACQUIRE);
+	bool read = recording->read.count;
+	uint64_t count = read			     ? recording->read.count
+			 : shared < CALL_MODULES_MAX ? shared
+						     : CALL_MODULES_MAX;
 
-	for (uint32_t i = 0; i < count && i < CALL_MODULES_MAX; i++) {
-		struct call_module *module = &recording->area->modules[i];
+	for (uint64_t i = 0; i < count; i++) {
+		struct call_module *module = read ? &recording->read.items[i]
+						  : &recording->area->modules[i];
 
 		if (!__atomic_load_n(&module->ready, __ATOMIC_ACQUIRE) || module->pid != pid ||
 		    address < module->start || address >= module->end)

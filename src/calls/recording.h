@@ -112,6 +112,8 @@ uint64_t call_recording_bad(const struct call_recording *recording);
 /* The modules that processes told, from 0 on; NULL: there is no such one yet. */
 const struct call_module *call_recording_module_at(struct call_recording *recording,
 						   uint32_t number);
+/* Of events: whose it is, as results say it. */
+uint64_t call_recording_module_program(const struct call_recording *recording, uint32_t number);
 /* The file in which the address lay, and the address in the file. False: it is not known. */
 bool call_recording_module(const struct call_recording *recording, uint32_t pid, uint64_t address,
 			   const char **ret_path, uint64_t *ret);

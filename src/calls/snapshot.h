@@ -105,6 +105,7 @@ struct call_result {
 	double tick; /* ns for each tick of the tree's time */
 	uint32_t kinds; /* how many metrics have a kind that was told; 0: the first is time */
 	uint8_t metric_kinds[CALL_METRICS_MAX]; /* enum call_metric */
+	uint64_t program; /* of events: a number that is the program's, growing; 0: of none */
 	struct call_task_names tasks;
 	struct call_snapshot snapshot;
 };

@@ -222,16 +222,30 @@ static uint32_t next_preorder(const struct call_tree *tree, uint32_t at)
 	return at == CALL_ROOT ? CALL_NONE : node_at(tree, at)->sibling;
 }
 
-/* Calls that have not ended count up to now while a sweep compares. */
+/*
+ * A frame of a stack that was left, and is in use again, need not lie below the one before it: so
+ * all nodes above a frame's are marked as well.
+ */
+static void mark_path(struct call_tree *tree, uint32_t at, bool on)
+{
+	for (; at != CALL_NONE; at = node_at(tree, at)->parent) {
+		struct call_node *node = node_at(tree, at);
+
+		if (!(node->flags & CALL_NODE_ACTIVE) == !on)
+			return;
+		node->flags ^= CALL_NODE_ACTIVE;
+	}
+}
+
+/* Calls that have not ended count up to now while a sweep compares weights that exits have made. */
 static void mark_stack(struct call_tree *tree, bool on)
 {
 	for (struct call_frame *frame = tree->frames; frame <= tree->top; frame++) {
 		struct call_node *node = node_at(tree, frame->node);
-		uint64_t part = tree->head->total - frame->entry;
+		uint64_t part = tree->weighs_itself ? 0 : tree->head->total - frame->entry;
 
 		node->weight = on ? node->weight + part : node->weight - part;
-		node->flags = (uint16_t)(on ? node->flags | CALL_NODE_ACTIVE
-					    : node->flags & ~CALL_NODE_ACTIVE);
+		mark_path(tree, frame->node, on);
 	}
 }
 
@@ -501,6 +515,51 @@ void call_tree_sample(struct call_tree *tree, const uint64_t *routines, uint32_t
 	}
 	node_at(tree, node)->samples++;
 	tree->top = top;
+}
+
+bool call_tree_gone(struct call_tree *tree, enum call_repair repair)
+{
+	if (tree->deep)
+		tree->deep--;
+	else if (call_tree_depth(tree))
+		call_tree_pop(tree);
+	else
+		return false;
+	tree->head->repairs[repair]++;
+	return true;
+}
+
+bool call_tree_take_back(struct call_tree *tree, uint64_t routine)
+{
+	if (tree->deep) {
+		tree->deep--;
+		return true;
+	}
+	if (!call_tree_depth(tree) || call_tree_current(tree)->routine != routine ||
+	    !call_tree_current(tree)->calls)
+		return false;
+	call_tree_take_off(tree)->calls--;
+	return true;
+}
+
+/* Looks for the node as for that of a sample, with all of the path on the stack meanwhile. */
+bool call_tree_stand(struct call_tree *tree, const uint64_t *routines, uint32_t count)
+{
+	struct call_frame *top = tree->top;
+	uint32_t node = CALL_ROOT;
+
+	if (!count || tree->deep || (uint64_t)(tree->deepest - top) < count)
+		return false;
+	for (uint32_t i = 0; i < count; i++) {
+		node = call_tree_number(tree, call_tree_find(tree, node, routines[i]));
+		*++tree->top = (struct call_frame){ .at = node_at(tree, node),
+						    .sp = UINT64_MAX,
+						    .entry = tree->head->total,
+						    .node = node };
+	}
+	top[1] = *tree->top;
+	tree->top = top + 1;
+	return true;
 }
 
 void call_tree_end(struct call_tree *tree)

@@ -229,5 +229,13 @@ void call_tree_task_end(struct call_tree *tree);
 uint64_t call_tasks_add(struct call_tasks *tasks, const char *name);
 /* A stack sample: routines from the outermost on, below the root or below the current node. */
 void call_tree_sample(struct call_tree *tree, const uint64_t *routines, uint32_t count, bool below);
+/*
+ * For events of a source that repairs by itself, and tells how: the innermost frame is gone without
+ * an exit; the innermost entry has not happened; a frame stands again, on the path of these
+ * routines from the root. The latter two return false, and do nothing, if that cannot be.
+ */
+bool call_tree_gone(struct call_tree *tree, enum call_repair repair);
+bool call_tree_take_back(struct call_tree *tree, uint64_t routine);
+bool call_tree_stand(struct call_tree *tree, const uint64_t *routines, uint32_t count);
 /* Takes everything off the stack: the thread has ended. */
 void call_tree_end(struct call_tree *tree);

@@ -430,6 +430,42 @@ static void test_repairs(void **state)
 }
 
 /* Hooks see a lower stack pointer at the exit of a routine that took more of the stack. */
+/*
+ * A frame that stands again lies on a path of which nothing else is on the stack: no sweep may take
+ * that path away.
+ */
+static void test_stand(void **state)
+{
+	static const uint64_t path[] = { 1, 2, 3 };
+	struct fixture fixture;
+
+	fixture_init(&fixture, 0, 64, 8, CALL_STACK_UNKNOWN);
+	fixture.tree.weighs_itself = true;
+	for (uint64_t i = 0; i < 3; i++)
+		call_tree_enter(&fixture.tree, path[i], 0);
+	for (uint64_t i = 0; i < 3; i++)
+		call_tree_gone(&fixture.tree, CALL_REPAIR_ABANDONED);
+	assert_int_equal(fixture.head.repairs[CALL_REPAIR_ABANDONED], 3);
+	for (uint64_t i = 0; i < 10000; i++) { /* so much that the path is small */
+		call_tree_enter(&fixture.tree, 9, 0);
+		call_tree_leave(&fixture.tree, 9, 0);
+	}
+	call_tree_enter(&fixture.tree, 9, 0);
+	assert_true(call_tree_stand(&fixture.tree, path, 3));
+	assert_int_equal(call_tree_depth(&fixture.tree), 2);
+	assert_int_equal(call_tree_current(&fixture.tree)->routine, 3);
+	for (uint64_t i = 0; i < 1000; i++) {
+		call_tree_enter(&fixture.tree, 100 + i, 0);
+		call_tree_leave(&fixture.tree, 100 + i, 0);
+	}
+	assert_true(fixture.head.sweeps > 0);
+	assert_int_equal(call_tree_current(&fixture.tree)->routine, 3);
+	assert_int_equal(call_tree_current(&fixture.tree)->flags, 0);
+	call_tree_leave(&fixture.tree, 3, 0);
+	assert_int_equal(call_tree_current(&fixture.tree)->routine, 9);
+	fixture_deinit(&fixture);
+}
+
 static void test_bound_rule(void **state)
 {
 	struct fixture fixture;
@@ -612,6 +648,7 @@ int main(void)
 		cmocka_unit_test(test_pruning_equal),
 		cmocka_unit_test(test_repairs),
 		cmocka_unit_test(test_bound_rule),
+		cmocka_unit_test(test_stand),
 		cmocka_unit_test(test_too_deep),
 		cmocka_unit_test(test_counter_goes_back),
 		cmocka_unit_test(test_overhead),

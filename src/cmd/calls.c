@@ -394,6 +394,8 @@ static void outcome_say(const struct request *request, const struct calls_outcom
 	if (outcome->native)
 		log_warn("%lu threads left the engine: their calls from then on are not seen",
 			 outcome->native);
+	if (outcome->events_lost)
+		log_warn("%lu events were not written", outcome->events_lost);
 	if (outcome->totals.pruned)
 		log_info("%lu small call paths were folded into [pruned]", outcome->totals.pruned);
 	if (outcome->own_faults)
@@ -688,9 +690,9 @@ static int way_choose(struct request *request)
 					 "--with engine");
 	if (wish->way == CALLS_JAVA && wish->events)
 		return err_set(-ENOTSUP, "--events: not of Java, whose trees are built only");
-	if (wish->way == CALLS_ENGINE && wish->events)
-		return err_set(-ENOTSUP, "--events: only with hooks that were compiled in, as by "
-					 "-finstrument-functions; the engine builds trees only");
+	if (wish->resources && wish->events)
+		return err_set(-ENOTSUP, "--events: a file has no events of the kernel; leave out "
+					 "--resources");
 	return 0;
 }
 

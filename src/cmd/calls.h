@@ -43,6 +43,7 @@ struct calls_outcome {
 	double overhead; /* ns that were taken off each interval; 0: none */
 	uint64_t bad; /* trees that made no sense */
 	uint64_t native; /* threads that left the engine */
+	uint64_t events_lost; /* of engines, not in the file of events */
 	uint64_t own_faults; /* page faults of the engine's own, which are in no tree */
 	uint64_t no_exits; /* entries whose exits could not be seen */
 	uint64_t unpatched; /* patchable entries that could not be patched */

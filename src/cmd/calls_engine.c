@@ -18,6 +18,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "calls/engine_memory.h"
 #include "capture/ability.h"
 #include "cmd/calls.h"
 #include "cmd/live_profile.h"
@@ -49,6 +50,38 @@ static int engine_check(void)
 	return engine.yes ? 0 : err_set(-ENOTSUP, "%s; %s", engine.detail, engine.remedy);
 }
 
+static struct routines_options routines_of(const struct calls_options *wish)
+{
+	struct routines_options options = {
+		.choice = calls_choice(wish),
+		.node_limit = wish->max_nodes < CALLTREE_LIMIT ? wish->max_nodes : CALLTREE_LIMIT,
+		.depth_limit = wish->max_depth < CALLTREE_DEPTH ? wish->max_depth : CALLTREE_DEPTH,
+		.prune_permille = (uint32_t)(wish->prune_share * CALL_PERMILLE),
+		.allocations = wish->allocations,
+		.resources = wish->resources,
+		.events = wish->events,
+	};
+
+	if (options.node_limit < 4 * options.depth_limit + 16)
+		options.depth_limit = (options.node_limit - 16) / 4;
+	return options;
+}
+
+static int events_create(const struct calls_options *wish, struct call_events **ret)
+{
+	const struct routines_options limits = routines_of(wish);
+	struct call_trace_head head = { .metrics = wish->allocations ? CALLTREE_METRICS_ALLOCATIONS
+								     : CALLTREE_METRICS,
+					.node_limit = limits.node_limit,
+					.depth_limit = limits.depth_limit,
+					.prune_permille = limits.prune_permille,
+					.weighs_itself = true,
+					.untimed = wish->count_only };
+
+	memcpy(head.kinds, call_engine_kinds, head.metrics);
+	return call_events_create(wish->events, &head, ret);
+}
+
 static int recorder_make(const struct calls_options *wish, char **command, struct run *run)
 {
 	const struct recorder_options how = { .output = wish->output,
@@ -72,7 +105,9 @@ static int recorder_make(const struct calls_options *wish, char **command, struc
 	sink = calls_sink(run->calls);
 	recorder_sink_add(run->recorder, &sink);
 	options.calls = run->calls;
-	return engine_recording_add(run->recorder, &options, &run->engines);
+	if (wish->events)
+		err = events_create(wish, &options.events);
+	return err ? err : engine_recording_add(run->recorder, &options, &run->engines);
 }
 
 static int recorder_begin(struct run *run)
@@ -106,6 +141,7 @@ static int recorder_end(const struct calls_options *wish, struct run *run,
 	ret->bad = result.trees.bad;
 	ret->own_faults = result.trees.own_faults;
 	ret->native = result.sums.native;
+	ret->events_lost = result.trees.events_lost;
 	return 0;
 }
 
@@ -187,17 +223,8 @@ static void snapshots_stop(struct snapshots *snapshots)
 /* What engines are told: how far trees may grow, and where routines begin. */
 static void routines_prepare(const struct calls_options *wish, struct run *run)
 {
-	struct routines_options options = {
-		.choice = calls_choice(wish),
-		.node_limit = wish->max_nodes < CALLTREE_LIMIT ? wish->max_nodes : CALLTREE_LIMIT,
-		.depth_limit = wish->max_depth < CALLTREE_DEPTH ? wish->max_depth : CALLTREE_DEPTH,
-		.prune_permille = (uint32_t)(wish->prune_share * CALL_PERMILLE),
-		.allocations = wish->allocations,
-		.resources = wish->resources,
-	};
+	const struct routines_options options = routines_of(wish);
 
-	if (options.node_limit < 4 * options.depth_limit + 16)
-		options.depth_limit = (options.node_limit - 16) / 4;
 	run->routines = routines_create(&options);
 	routines_publish(run->routines, (char *)inject_public(run->inject) + STREAM_MARKS);
 	inject_modules_serve(run->inject, routines_module, run->routines);

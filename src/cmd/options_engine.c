@@ -237,8 +237,9 @@ static const struct option_row calls_what[] = {
 	{ "output", 'o', OPTION_FILE, CALLS(output), .argument = "FILE", .initial = "assay.db",
 	  .help = "Write the profile to FILE" },
 	{ "events", 0, OPTION_FILE, CALLS(events), .argument = "FILE",
-	  .help = "Also write every event to FILE; only with compiled-in hooks",
-	  .more = "A record has 32 bytes, and 16 for the time. The program waits while the disk is "
+	  .help = "Also write every event to FILE; not of Java, and not with --resources",
+	  .more = "A record has 32 bytes, and 16 for each of time, objects and bytes. In the "
+		  "engine it takes some 0.15 microseconds. The program waits while the disk is "
 		  "slower than it is." },
 	{ "from-events", 0, OPTION_FILE, CALLS(from_events), .argument = "FILE",
 	  .help = "Run nothing, but make the trees of the events in FILE" },

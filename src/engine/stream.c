@@ -101,6 +101,16 @@ static void bell_ring(bool urgent)
 		sys_3(futex, &area()->bell, FUTEX_WAKE, 1);
 }
 
+void stream_host_wake(void)
+{
+	bell_ring(true);
+}
+
+bool stream_is_read(struct thread *thread)
+{
+	return thread_slot(thread)->kind == STREAM_THREAD;
+}
+
 /* --- Slots ------------------------------------------------------------------------------- */
 
 static uint32_t slot_find(void)

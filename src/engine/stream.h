@@ -49,6 +49,11 @@ void stream_event(const struct thread *thread, const struct mark_event *from);
 /* Writes the meaning of all counters to a new catalog (counters.c). */
 void counters_tell_again(void);
 
+/* The host has something to take that cannot wait. */
+void stream_host_wake(void);
+/* Whether the host reads what the thread has in its memory. */
+bool stream_is_read(struct thread *thread);
+
 /* --- The thread's own; no lock ----------------------------------------------------------- */
 uint8_t *stream_counts(struct thread *thread);
 const struct stream_gates *stream_gates(struct thread *thread);

@@ -371,6 +371,15 @@ struct loadmap_process *loadmap_process_at(struct loadmap *map, uint32_t pid, ui
 	return &image->process;
 }
 
+const char *loadmap_thread_comm(const struct loadmap *map, struct loadmap_process *process,
+				uint32_t tid)
+{
+	const struct loadmap_thread_entry *thread =
+		loadmap_thread_newest(map, loadmap_image_of(process), tid);
+
+	return thread ? thread->comm : "";
+}
+
 static struct loadmap_thread_entry *thread_at(struct loadmap *map, struct loadmap_image *image,
 					      uint32_t tid, uint64_t time)
 {

@@ -92,6 +92,10 @@ struct loadmap_process *loadmap_process_at(struct loadmap *map, uint32_t pid, ui
 struct thread_id loadmap_thread(struct loadmap *map, struct loadmap_process *process, uint32_t tid,
 				uint64_t time);
 
+/* The name of the process's newest thread with that tid; empty if there is none. */
+const char *loadmap_thread_comm(const struct loadmap *map, struct loadmap_process *process,
+				uint32_t tid);
+
 /*
  * A row of its own for a task that the thread worked on, and that has ended. It is not found by
  * loadmap_thread().

@@ -83,7 +83,8 @@ void routines_publish(struct routines *routines, void *area)
 					.filters = routine_choice_any(&options->choice),
 					.only = options->choice.only.count != 0,
 					.allocations = options->allocations,
-					.resources = options->resources };
+					.resources = options->resources,
+					.events = options->events };
 }
 
 /* --- Names ------------------------------------------------------------------------------------ */

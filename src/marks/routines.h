@@ -35,6 +35,7 @@ struct routines_options {
 	uint32_t node_limit, depth_limit, prune_permille; /* of a thread's tree */
 	bool allocations; /* objects and bytes are metrics of the tree */
 	bool resources; /* so is what the kernel counts */
+	bool events; /* each event is written as a record, too */
 };
 
 /*

@@ -26,7 +26,8 @@ struct hooks_source {
 	struct map named; /* processes whose names were told, by pid */
 	struct map processes; /* told to the load map, by pid */
 	struct map threads; /* pid << 32 | tid of those that were delivered */
-	bool modules[CALL_MODULES_MAX]; /* of the shared list: told to the load map */
+	ARRAY(bool) modules; /* of the recording's list: told to the load map */
+	struct map programs; /* pid to the newest program that was told */
 	int err; /* the first failure */
 };
 
@@ -90,22 +91,26 @@ static void process_tell(struct hooks_source *source, const struct call_result *
 		procfs_identity((pid_t)result->pid, now, event_apply, source);
 }
 
-/* Tells the load map of the modules of processes that it knows; the others wait until it does. */
-static void modules_tell(struct hooks_source *source, uint64_t now)
+/*
+ * Tells the load map of the modules of processes that it knows; the others wait until it does.
+ * program: of this one; 0: of any.
+ */
+static void modules_tell(struct hooks_source *source, uint64_t now, uint64_t program)
 {
 	const struct call_module *module;
 
-	for (uint32_t i = 0;
-	     i < CALL_MODULES_MAX && (module = call_recording_module_at(source->recording, i));
-	     i++) {
+	for (uint32_t i = 0; (module = call_recording_module_at(source->recording, i)); i++) {
 		struct stat info = {};
 		struct event event = {
 			.kind = EVENT_MMAP, .pid = module->pid, .tid = module->pid, .time = now
 		};
 
-		if (source->modules[i] || !map_find(&source->processes, module->pid))
+		if (i == source->modules.count)
+			*array_push(&source->modules) = false;
+		if (source->modules.items[i] || !map_find(&source->processes, module->pid) ||
+		    (program && call_recording_module_program(source->recording, i) != program))
 			continue;
-		source->modules[i] = true;
+		source->modules.items[i] = true;
 		stat(module->path, &info);
 		event.mmap = (struct event_mmap){ .start = module->start,
 						  .end = module->end,
@@ -115,6 +120,18 @@ static void modules_tell(struct hooks_source *source, uint64_t now)
 						  .path = module->path };
 		event_apply(source, &event);
 	}
+}
+
+/* Of events: the process may have executed another program since a thread of it was told. */
+static void program_tell(struct hooks_source *source, const struct call_result *result,
+			 uint64_t now)
+{
+	bool fresh;
+	uint64_t *program = map_at(&source->programs, result->pid, &fresh);
+
+	if (!fresh && *program != result->program)
+		exec_tell(source, result->pid, result->name, now);
+	*program = result->program;
 }
 
 /* Another thread had this id before: one that has ended, or one that the same carrier runs. */
@@ -217,6 +234,15 @@ static int result_filter(const struct hooks_source *source, struct call_result *
 				     : 0;
 }
 
+static void result_take(struct hooks_source *source, struct call_result *result)
+{
+	int err = result_filter(source, result);
+
+	err = err ? err : result_deliver(source, result);
+	source->err = source->err ? source->err : err;
+	call_result_deinit(result);
+}
+
 static int results_deliver(struct hooks_source *source, struct call_results *results)
 {
 	uint64_t now = clock_monotonic();
@@ -225,13 +251,32 @@ static int results_deliver(struct hooks_source *source, struct call_results *res
 	array_each(results, result)
 		process_tell(source, result, now);
 	if (results->count)
-		modules_tell(source, now);
-	array_each(results, result) {
-		int err = result_filter(source, result);
+		modules_tell(source, now, 0);
+	array_each(results, result)
+		result_take(source, result);
+	results->count = 0;
+	return source->err;
+}
 
-		err = err ? err : result_deliver(source, result);
-		source->err = source->err ? source->err : err;
-		call_result_deinit(result);
+static int compare_programs(const void *a, const void *b)
+{
+	const struct call_result *first = a, *second = b;
+
+	return (first->program > second->program) - (first->program < second->program);
+}
+
+/* Of events: program by program, so that a process has the code of one at a time. */
+static int results_replay(struct hooks_source *source, struct call_results *results)
+{
+	if (results->count)
+		qsort(results->items, results->count, sizeof(*results->items), compare_programs);
+	array_each(results, result) {
+		uint64_t now = clock_monotonic();
+
+		process_tell(source, result, now);
+		program_tell(source, result, now);
+		modules_tell(source, now, result->program);
+		result_take(source, result);
 	}
 	results->count = 0;
 	return source->err;
@@ -241,8 +286,11 @@ static int deliver(void *ctx, bool last, bool *ret_more)
 {
 	struct hooks_source *source = ctx;
 
+	struct call_results *ended = call_recording_ended(source->recording);
+
 	call_recording_poll(source->recording);
-	return results_deliver(source, call_recording_ended(source->recording));
+	return ended->count && ended->items[0].program ? results_replay(source, ended)
+						       : results_deliver(source, ended);
 }
 
 static int tally(void *ctx)
@@ -275,7 +323,9 @@ static void destroy(void *ctx)
 
 	map_deinit(&source->processes);
 	map_deinit(&source->named);
+	map_deinit(&source->programs);
 	map_deinit(&source->threads);
+	array_deinit(&source->modules);
 	free(source);
 }
 

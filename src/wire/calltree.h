@@ -11,6 +11,9 @@
  *	CALLTREE_SITES		struct calltree_site: where calls led to the last time; the
  *				engine's own
  *	CALLTREE_TASKS		struct call_tasks
+ *	CALLTREE_EVENTS		a ring of records (wire/call_events.h), if events are asked for:
+ *				the thread appends, the host takes them out; while there is no room
+ *				the thread waits, as long as there is a host
  *
  * Time. A node's first metric is time in ticks. Inline code adds the interval between two events to
  * `elapsed`. `base` holds only what has to be subtracted, as a negative number: the time off a
@@ -61,7 +64,9 @@ enum {
 	CALLTREE_SITE_BITS = 12,
 	CALLTREE_SITE = 16, /* bytes */
 	CALLTREE_TASKS = CALLTREE_SITES + (CALLTREE_SITE << CALLTREE_SITE_BITS),
-	CALLTREE_WORDS = CALLTREE_TASKS / 8 + 1 + CALL_TASKS_MAX * CALL_THREAD_NAME / 8,
+	CALLTREE_EVENTS = CALLTREE_TASKS + 8 + CALL_TASKS_MAX * CALL_THREAD_NAME,
+	CALLTREE_EVENT_BYTES = 1 << 20,
+	CALLTREE_WORDS = (CALLTREE_EVENTS + CALLTREE_EVENT_BYTES) / 8,
 };
 
 /* For some call sites: the node that a call from there entered last, and its number. */
@@ -78,6 +83,10 @@ struct calltree_memory {
 	uint32_t timed; /* 0: calls were only counted, and there is no time */
 	uint32_t ready; /* 1: there is a tree */
 	char name[16]; /* of the thread, at its end; empty before that */
+	uint64_t written, taken; /* bytes of events, since the beginning; the host takes them */
+	uint64_t dropped; /* events that were not written: there was no host any more */
+	/* with events: what nodes were charged so far, as counters; of time only */
+	struct call_amount now[CALLTREE_METRICS_MAX];
 	/* usage that the engine itself caused, which is charged to no routine */
 	uint64_t own[CALLTREE_USAGES];
 	struct call_tree_head head;
@@ -87,5 +96,5 @@ _Static_assert(sizeof(struct call_node) + 16 * CALLTREE_METRICS_MAX == CALLTREE_
 _Static_assert(__builtin_offsetof(struct calltree_memory, last) == 8, "known to inline code");
 _Static_assert(sizeof(struct calltree_memory) <= CALLTREE_NODES, "wire");
 _Static_assert(sizeof(struct calltree_site) == CALLTREE_SITE, "wire");
-_Static_assert(CALLTREE_TASKS + sizeof(struct call_tasks) == CALLTREE_WORDS * 8, "wire");
+_Static_assert(CALLTREE_TASKS + sizeof(struct call_tasks) == CALLTREE_EVENTS, "wire");
 _Static_assert(CALLTREE_NODES % 16 == 0 && CALLTREE_FRAMES % 16 == 0, "wire");

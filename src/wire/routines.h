@@ -44,7 +44,8 @@ struct routines_area {
 	wire_u32 only; /* routines that no table names are skipped */
 	wire_u32 allocations; /* those of routines that allocate are metrics of the tree */
 	wire_u32 resources; /* so is what the kernel counts */
-	wire_u32 reserved[8];
+	wire_u32 events; /* each event is written as a record, too */
+	wire_u32 reserved[7];
 };
 
 struct routine {

@@ -336,10 +336,23 @@ class Attached(unittest.TestCase):
             self.assertEqual({row["symbol"]: row["calls"] for row in found["rows"] if row["level"]}, {"work": 9})
             program.end()
 
+    def test_events(self):
+        """The same tree from its events, of a thread that was in the middle of calls."""
+        with started(self.program) as program:
+            with self.attached(program.pid, "--events", "attached", "--view", "tree") as assay:
+                program.tell("9")
+                found, _ = self.stop(assay)
+            program.end()
+        run = subprocess.run([lib.ASSAY, "calls", "--from-events", "attached", "-o", "later.db", "--json"], capture_output=True,
+                             text=True, cwd=lib.SCRATCH, timeout=200)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(found["rows"], json.loads(run.stdout)["rows"])
+        self.assertEqual(sum(row["calls"] for row in found["rows"] if row["symbol"] == "work"), 9)
+
     def test_refusals(self):
         with started(self.program) as program:
-            for options, code, text in ((("--with", "hooks"), 1, "cannot be given hooks"), (("--events", "x"), 1, "--events"),
-                                        (("--", "true"), 2, "one of both")):
+            for options, code, text in ((("--with", "hooks"), 1, "cannot be given hooks"), (("--", "true"), 2, "one of both"),
+                                        (("--resources", "--events", "x"), 1, "--resources")):
                 run = subprocess.run([lib.ASSAY, "calls", "-p", str(program.pid), *options], capture_output=True, text=True,
                                      cwd=lib.SCRATCH, timeout=200)
                 self.assertEqual(run.returncode, code, run.stderr)

@@ -58,9 +58,10 @@ static unsigned site_of(uint64_t pc)
 	return (unsigned)(pc * 0x9e3779b97f4a7c15 >> (64 - CALLTREE_SITE_BITS));
 }
 
+/* With events, each of them comes to the functions here, which charge. */
 static void charge_put(struct insert *insert)
 {
-	if (calltree_is_timed())
+	if (calltree_is_timed() && !calltree_has_events())
 		inline_charge(insert, ENGINE_TOOL_CALLTREE, CALLED_CHARGE, calltree_place(),
 			      calltree_interval_bits());
 }
@@ -114,20 +115,26 @@ static uint64_t bytes_asked(const struct thread *thread, enum routine_allocation
 static void allocate(struct thread *thread, uint64_t routine, enum routine_allocation how)
 {
 	const struct call_frame *frame = (struct call_frame *)calltree_memory_of(thread)->top;
+	struct call_event event = { .major = CALL_MAJOR_ALLOCATION,
+				    .minor = CALL_MINOR_ASKED,
+				    .routine = bytes_asked(thread, how) };
 	struct call_amount *amounts;
 
-	if (frame->at->routine == routine && frame > calltree_state_of(thread)->tree.frames)
+	if (frame->at->routine == routine && frame > calltree_state_of(thread)->tree.frames) {
 		frame--;
+		event.sp = 1;
+	}
 	amounts = frame->at->amounts;
 	amounts[METRIC_OBJECTS].base++;
-	amounts[METRIC_BYTES].base += bytes_asked(thread, how);
+	amounts[METRIC_BYTES].base += event.routine;
+	if (calltree_has_events())
+		calltree_event_put(thread, &event, NULL, 0);
 }
 
-static void called(struct thread *thread, uint32_t number, const uint64_t *values)
+/* What goes on with frames; the time up to now was charged. */
+static void frames_change(struct thread *thread, enum called number, const uint64_t *values)
 {
-	if (calltree_state_of(thread)->resync_pc)
-		calltree_resync_end(thread);
-	switch ((enum called)number) {
+	switch (number) {
 	case CALLED_ENTER:
 		calltree_enter_from(thread, values, thread->regs[RSP] - 8);
 		break;
@@ -141,6 +148,19 @@ static void called(struct thread *thread, uint32_t number, const uint64_t *value
 		if (!calltree_is_unwanted(values[0]))
 			calltree_tail(thread, values[0]);
 		break;
+	case CALLED_TASK_BEGIN:
+		calltree_task_begin(thread, values[0]);
+		break;
+	default:
+		calltree_task_end(thread);
+	}
+}
+
+static void called(struct thread *thread, uint32_t number, const uint64_t *values)
+{
+	if (calltree_state_of(thread)->resync_pc)
+		calltree_resync_end(thread);
+	switch ((enum called)number) {
 	case CALLED_ARRIVE:
 		calltree_arrive(thread, values[0]);
 		break;
@@ -150,18 +170,40 @@ static void called(struct thread *thread, uint32_t number, const uint64_t *value
 	case CALLED_ALLOCATE:
 		allocate(thread, values[0], (enum routine_allocation)values[1]);
 		break;
-	case CALLED_TASK_BEGIN:
-		calltree_task_begin(thread, values[0]);
-		break;
-	case CALLED_TASK_END:
-		calltree_task_end(thread);
-		break;
 	case CALLED_CHARGE:
 		calltree_charge_long(thread, values[0]);
+		break;
+	default:
+		if (calltree_has_events())
+			calltree_charge_now(thread);
+		frames_change(thread, (enum called)number, values);
+		calltree_time_skip(thread);
 	}
 }
 
+/* With events, what inline code would have done, and could take back, was done here. */
+static void taken_back(struct thread *thread, uint32_t number, const uint64_t *values)
+{
+	if (number == CALLED_ENTER)
+		calltree_enter_undo(thread, values[0], thread->regs[RSP] - 8);
+	else if (number == CALLED_JUMP)
+		calltree_enter_undo(thread, values[0], thread->regs[RSP]);
+	else if (number == CALLED_LEAVE)
+		calltree_leave_undo(thread);
+}
+
 /* --- Places ------------------------------------------------------------------------------ */
+
+/* The target is in INLINE_A; pushed: bytes of the return address that is about to be pushed. */
+static void enter_put(struct insert *insert, enum called called, unsigned pushed, uint64_t pc)
+{
+	if (calltree_has_events()) {
+		inline_const(insert, INLINE_B, site_of(pc));
+		inline_call(insert, ENGINE_TOOL_CALLTREE, called, 2);
+		return;
+	}
+	inline_enter(insert, ENGINE_TOOL_CALLTREE, called, calltree_place(), pushed, site_of(pc));
+}
 
 static void call(struct insert *insert, const struct point *point)
 {
@@ -169,8 +211,7 @@ static void call(struct insert *insert, const struct point *point)
 		return;
 	charge_put(insert);
 	inline_target(insert, INLINE_A);
-	inline_enter(insert, ENGINE_TOOL_CALLTREE, CALLED_ENTER, calltree_place(), 8,
-		     site_of(point->pc));
+	enter_put(insert, CALLED_ENTER, 8, point->pc);
 }
 
 static void back(struct insert *insert, const struct point *point)
@@ -178,7 +219,10 @@ static void back(struct insert *insert, const struct point *point)
 	if (calltree_is_unwanted(point->pc))
 		return;
 	charge_put(insert);
-	inline_leave(insert, ENGINE_TOOL_CALLTREE, CALLED_LEAVE, calltree_place());
+	if (calltree_has_events())
+		inline_call(insert, ENGINE_TOOL_CALLTREE, CALLED_LEAVE, 0);
+	else
+		inline_leave(insert, ENGINE_TOOL_CALLTREE, CALLED_LEAVE, calltree_place());
 }
 
 static bool is_by_rip(const struct point *point)
@@ -198,8 +242,7 @@ static void branch(struct insert *insert, const struct point *point)
 	if (is_by_rip(point)) {
 		charge_put(insert);
 		inline_target(insert, INLINE_A);
-		inline_enter(insert, ENGINE_TOOL_CALLTREE, CALLED_JUMP, calltree_place(), 0,
-			     site_of(point->pc));
+		enter_put(insert, CALLED_JUMP, 0, point->pc);
 	} else if (is_by_r11(point)) {
 		charge_put(insert);
 		inline_target(insert, INLINE_A);
@@ -322,6 +365,9 @@ static void thread_start(struct thread *thread)
 	own->returned = 0;
 	own->stacks.used = 0;
 	((struct call_tasks *)((uint8_t *)memory + CALLTREE_TASKS))->count = 0;
+	for (unsigned i = 0; i < CALLTREE_METRICS_MAX; i++)
+		memory->now[i] = (struct call_amount){ 0 };
+	memory->written = memory->dropped = 0;
 	memory->timed = calltree_is_timed();
 	if (memory->timed)
 		memory->overhead = calltree_calibrate(thread);
@@ -408,6 +454,7 @@ const struct tool tool_calltree = {
 	.back = back,
 	.branch = branch,
 	.called = called,
+	.taken_back = taken_back,
 	.thread_start = thread_start,
 	.forked = thread_start,
 	.thread_end = thread_end,

@@ -29,10 +29,20 @@ enum {
 	SP_BITS = 7,
 };
 
-static void frame_drop(struct call_tree *tree, enum call_repair repair)
+static void frame_drop(struct thread *thread, enum call_repair repair)
 {
+	struct call_tree *tree = &calltree_state_of(thread)->tree;
+
 	tree->head->repairs[repair]++;
 	tree->top--;
+	calltree_event(thread, CALL_MINOR_GONE, repair, 0);
+}
+
+/* A repair that leaves the frames as they are. */
+static void repair_count(struct thread *thread, enum call_repair repair)
+{
+	calltree_state_of(thread)->tree.head->repairs[repair]++;
+	calltree_event(thread, CALL_MINOR_REPAIR, repair, 0);
 }
 
 static bool is_near(uint64_t sp, const struct call_frame *frame)
@@ -61,21 +71,22 @@ static bool are_gone(const struct call_tree *tree, const struct call_frame *left
 	return tree->top > tree->frames && sp - tree->frames[1].sp <= STACK_REACH;
 }
 
-static void enter_repair(struct calltree_state *own, uint64_t sp)
+static void enter_repair(struct thread *thread, uint64_t sp)
 {
+	struct calltree_state *own = calltree_state_of(thread);
 	struct call_tree *tree = &own->tree;
 	const struct call_frame *left = frame_above(tree, sp);
 
 	if (left == tree->top)
 		return;
 	if (!are_gone(tree, left, sp)) {
-		tree->head->repairs[CALL_REPAIR_SWITCHED]++;
+		repair_count(thread, CALL_REPAIR_SWITCHED);
 		return;
 	}
 	if (tree->top->sp != sp)
 		stacks_keep(&own->stacks, tree, left);
 	while (tree->top > left)
-		frame_drop(tree,
+		frame_drop(thread,
 			   tree->top->sp == sp ? CALL_REPAIR_REPLACED : CALL_REPAIR_ABANDONED);
 }
 
@@ -88,11 +99,11 @@ void calltree_enter(struct thread *thread, uint64_t routine, uint64_t sp)
 	uint32_t nodes;
 
 	tree->top = (struct call_frame *)memory->top;
-	enter_repair(calltree_state_of(thread), sp);
+	enter_repair(thread, sp);
 	top = tree->top;
 	if (top == tree->deepest) {
 		memory->deep++;
-		tree->head->repairs[CALL_REPAIR_TOO_DEEP]++;
+		repair_count(thread, CALL_REPAIR_TOO_DEEP);
 		memory->top = (uint64_t)top;
 		return;
 	}
@@ -106,6 +117,34 @@ void calltree_enter(struct thread *thread, uint64_t routine, uint64_t sp)
 		resources_leave_out(&calltree_state_of(thread)->resources, memory);
 	tree->top = top + 1;
 	memory->top = (uint64_t)tree->top;
+	calltree_event(thread, CALL_MINOR_ENTRY, routine, sp);
+}
+
+void calltree_enter_undo(struct thread *thread, uint64_t routine, uint64_t sp)
+{
+	struct calltree_memory *memory = calltree_memory_of(thread);
+	const struct call_frame *top = (struct call_frame *)memory->top;
+
+	if (memory->deep && top == calltree_state_of(thread)->tree.deepest) {
+		memory->deep--;
+		return;
+	}
+	if (top->sp != sp || top->at->routine != routine)
+		return;
+	top->at->calls--;
+	memory->top = (uint64_t)(top - 1);
+	calltree_event(thread, CALL_MINOR_TAKEN_BACK, routine, sp);
+}
+
+void calltree_leave_undo(struct thread *thread)
+{
+	struct calltree_memory *memory = calltree_memory_of(thread);
+	const struct call_frame *left = (struct call_frame *)memory->top + 1;
+
+	if (left->sp != thread->regs[RSP] || !left->at)
+		return;
+	memory->top = (uint64_t)left;
+	calltree_event(thread, CALL_MINOR_INSIDE, left->at->routine, left->sp);
 }
 
 /* A call from a site, which inline code enters by itself the next time. */
@@ -138,9 +177,14 @@ static void resync(struct thread *thread, uint64_t sp)
 		return;
 	if (tree->top >= outermost && (outermost->sp >= sp || sp - outermost->sp > STACK_REACH))
 		return;
-	for (; tree->top >= outermost; tree->top--)
-		if ((tree->top->sp & SP_BITS) != SP_MARK)
-			tree->head->repairs[CALL_REPAIR_ABANDONED]++;
+	while (tree->top >= outermost) {
+		if ((tree->top->sp & SP_BITS) != SP_MARK) {
+			frame_drop(thread, CALL_REPAIR_ABANDONED);
+			continue;
+		}
+		calltree_event(thread, CALL_MINOR_EXIT, tree->top->at->routine, 0);
+		tree->top--;
+	}
 	outermost->at = NULL; /* inline code is not to enter anything before there is a frame */
 	memory->top = (uint64_t)tree->top;
 	memory->deep = 0;
@@ -172,6 +216,17 @@ void calltree_resync_end(struct thread *thread)
 	outermost->sp = (own->resync_sp & ~(uint64_t)SP_BITS) | SP_MARK;
 	tree->top = outermost;
 	memory->top = (uint64_t)outermost;
+	calltree_event(thread, CALL_MINOR_INSIDE, found.start, outermost->sp);
+}
+
+/* The frames behind that one stand again; which of them had been counted as abandoned is undone. */
+static void brought_back(struct thread *thread, const struct call_frame *before)
+{
+	const struct call_tree *tree = &calltree_state_of(thread)->tree;
+
+	repair_count(thread, CALL_REPAIR_SWITCHED);
+	while (before++ < tree->top)
+		calltree_event_back(thread, before);
 }
 
 void calltree_leave(struct thread *thread)
@@ -190,11 +245,11 @@ void calltree_leave(struct thread *thread)
 	while (frame > tree->frames && frame->sp != sp)
 		frame--;
 	if (frame == tree->frames && stacks_bring_back(&own->stacks, tree, sp)) {
-		tree->head->repairs[CALL_REPAIR_SWITCHED]++;
+		brought_back(thread, (struct call_frame *)memory->top);
 		frame = tree->top;
 	}
 	if (frame == tree->frames) {
-		tree->head->repairs[CALL_REPAIR_NO_ENTRY]++;
+		repair_count(thread, CALL_REPAIR_NO_ENTRY);
 		own->returned = sp + sizeof(uint64_t);
 		resync(thread, sp);
 		return;
@@ -203,8 +258,9 @@ void calltree_leave(struct thread *thread)
 	if (tree->top > frame)
 		stacks_keep(&own->stacks, tree, frame);
 	while (tree->top > frame)
-		frame_drop(tree, CALL_REPAIR_ABANDONED);
+		frame_drop(thread, CALL_REPAIR_ABANDONED);
 	memory->top = (uint64_t)(frame - 1);
+	calltree_event(thread, CALL_MINOR_EXIT, frame->at->routine, sp);
 }
 
 /* A jump that ends a routine: the one whose return address is on top of the stack. */
@@ -274,6 +330,7 @@ void calltree_arrive(struct thread *thread, uint64_t routine)
 		return;
 	calltree_charge_now(thread);
 	calltree_enter(thread, routine, sp);
+	calltree_time_skip(thread);
 }
 
 /* --- Tasks ------------------------------------------------------------------------------- */
@@ -295,17 +352,29 @@ static void name_read(uint64_t from, char to[CALL_THREAD_NAME])
 	user_read(to + first, from + first, rest);
 }
 
+static void task_tell(struct thread *thread, uint64_t routine, const char name[CALL_THREAD_NAME])
+{
+	const struct call_event event = { .major = CALL_MAJOR_THREAD,
+					  .minor = CALL_MINOR_TASK,
+					  .routine = routine };
+
+	calltree_event_put(thread, &event, name, CALL_THREAD_NAME);
+}
+
 void calltree_task_begin(struct thread *thread, uint64_t name)
 {
 	struct call_tasks *tasks =
 		(struct call_tasks *)((uint8_t *)calltree_memory_of(thread) + CALLTREE_TASKS);
-	char text[CALL_THREAD_NAME];
+	_Alignas(8) char text[CALL_THREAD_NAME];
 	uint64_t routine;
 
 	name_read(name, text);
 	routine = call_tasks_add(tasks, text);
-	if (routine)
-		calltree_enter(thread, routine, thread->regs[RSP] - 1);
+	if (!routine)
+		return;
+	if (calltree_has_events())
+		task_tell(thread, routine, text);
+	calltree_enter(thread, routine, thread->regs[RSP] - 1);
 }
 
 void calltree_task_end(struct thread *thread)
@@ -317,12 +386,13 @@ void calltree_task_end(struct thread *thread)
 	while (frame > tree->frames && !call_is_task(frame->at->routine))
 		frame--;
 	if (frame == tree->frames) {
-		tree->head->repairs[CALL_REPAIR_NO_ENTRY]++;
+		repair_count(thread, CALL_REPAIR_NO_ENTRY);
 		return;
 	}
 	tree->top = (struct call_frame *)memory->top;
 	memory->deep = 0;
 	while (tree->top > frame)
-		frame_drop(tree, CALL_REPAIR_ABANDONED);
+		frame_drop(thread, CALL_REPAIR_ABANDONED);
 	memory->top = (uint64_t)(frame - 1);
+	calltree_event(thread, CALL_MINOR_EXIT, frame->at->routine, 0);
 }

@@ -6,6 +6,7 @@
  *	calltree.c		the tool: inline code, and what it calls
  *	calltree_frames.c	calls, returns and tasks that inline code cannot handle
  *	calltree_time.c		charges time to routines
+ *	calltree_events.c	tells the host each of these events, if it wants them
  */
 #pragma once
 
@@ -15,11 +16,13 @@
 #include "engine/tools/calltree_resources.h"
 #include "engine/tools/calltree_stacks.h"
 #include "engine/tools/routines.h"
+#include "wire/call_events.h"
 #include "wire/calltree.h"
 
 enum {
 	CALLTREE_PAGE = 4096,
 	CALLTREE_LONG_BITS = 15, /* intervals of so many ticks are looked at, as a power of two */
+	CALLTREE_BACK_MAX = CALL_STACK_MAX, /* routines of a path that an event names */
 };
 
 /* State that the host does not read. */
@@ -38,6 +41,7 @@ struct calltree_state {
 	/* Where the stack pointer was after a return that had no entry; 0: something came since. */
 	uint64_t returned;
 	struct kept_stacks stacks;
+	uint64_t path[CALLTREE_BACK_MAX]; /* while an event with a path is written */
 };
 
 _Static_assert(sizeof(struct calltree_state) <= CALLTREE_PRIVATE_BYTES, "it has its place");
@@ -71,6 +75,11 @@ static inline bool calltree_is_timed(void)
 static inline bool calltree_has_resources(void)
 {
 	return routines_area()->resources;
+}
+
+static inline bool calltree_has_events(void)
+{
+	return routines_area()->events;
 }
 
 /* From how many ticks on an interval is looked at: as a power of two. */
@@ -117,6 +126,27 @@ void calltree_resync_end(struct thread *thread);
 /* The program announces that a task begins, or ends (include/assay/client.h). */
 void calltree_task_begin(struct thread *thread, uint64_t name);
 void calltree_task_end(struct thread *thread);
+/* A signal came before the instruction that was to enter, or to leave, a routine. */
+void calltree_enter_undo(struct thread *thread, uint64_t routine, uint64_t sp);
+void calltree_leave_undo(struct thread *thread);
+
+/* --- calltree_events.c ------------------------------------------------------------------- */
+/* Appends a record; major, minor, routine and sp are those of the event. */
+void calltree_event_put(struct thread *thread, const struct call_event *like, const void *payload,
+			uint32_t size);
+/* A frame stands again: it lies in front of where its own stack went on. */
+void calltree_event_back(struct thread *thread, const struct call_frame *frame);
+
+static inline void calltree_event(struct thread *thread, enum call_minor minor, uint64_t routine,
+				  uint64_t sp)
+{
+	const struct call_event event = {
+		.major = CALL_MAJOR_ENGINE, .minor = minor, .routine = routine, .sp = sp
+	};
+
+	if (calltree_has_events())
+		calltree_event_put(thread, &event, NULL, 0);
+}
 
 /* --- calltree_time.c --------------------------------------------------------------------- */
 /*
@@ -126,6 +156,12 @@ void calltree_task_end(struct thread *thread);
 void calltree_charge_long(struct thread *thread, uint64_t interval);
 /* Charges the time up to now, for entries and exits that inline code does not handle. */
 void calltree_charge_now(struct thread *thread);
+/*
+ * The tool has done something that took time, right behind a charge: that is charged to no routine.
+ */
+void calltree_time_skip(struct thread *thread);
+/* The thread has waited for the host: neither is that, nor that it was off a processor. */
+void calltree_clocks_renew(struct thread *thread);
 /* Measures the ticks that reading the clocks takes: the minimum of some tries. */
 void calltree_look_measure(struct calltree_state *own);
 /* Measures the ticks between two time stamps of inline code. */

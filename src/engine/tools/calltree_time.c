@@ -65,6 +65,16 @@ void calltree_look_measure(struct calltree_state *own)
 	}
 }
 
+/* off: of the interval, what the thread did not use itself. */
+static void node_charge(struct calltree_memory *memory, struct call_node *node, uint64_t interval,
+			uint64_t off)
+{
+	node->amounts[0].elapsed += interval;
+	node->amounts[0].base -= off;
+	memory->now[0].elapsed += interval;
+	memory->now[0].base += interval - off;
+}
+
 /*
  * Charges an interval in which the thread may have been off a processor. The time off is how much
  * further the wall clock went than the thread's own clock since both were last read. It all belongs
@@ -74,21 +84,19 @@ static void charge_clocks(struct thread *thread, uint64_t interval)
 {
 	struct calltree_memory *memory = calltree_memory_of(thread);
 	struct calltree_state *own = calltree_state_of(thread);
-	struct call_node *node = calltree_innermost(thread);
 	uint64_t cpu = own->cpu, wall = own->wall, ticks = own->checked;
 	uint64_t off = 0;
 
 	clocks_look(own);
 	interval += own->checked - memory->last;
 	memory->last = own->checked;
-	node->amounts[0].elapsed += interval;
 	ticks = own->checked - ticks;
 	cpu = own->cpu - cpu;
 	wall = own->wall - wall;
 	if (wall && cpu < wall)
 		off = share_of(ticks, wall - cpu, wall);
 	off += own->look;
-	node->amounts[0].base -= off < interval ? off : interval;
+	node_charge(memory, calltree_innermost(thread), interval, off < interval ? off : interval);
 }
 
 /*
@@ -131,7 +139,32 @@ void calltree_charge_now(struct thread *thread)
 	if (interval >> calltree_interval_bits())
 		calltree_charge_long(thread, interval);
 	else
-		calltree_innermost(thread)->amounts[0].elapsed += interval;
+		node_charge(memory, calltree_innermost(thread), interval, 0);
+}
+
+void calltree_clocks_renew(struct thread *thread)
+{
+	struct calltree_state *own = calltree_state_of(thread);
+
+	if (!calltree_memory_of(thread)->timed)
+		return;
+	clocks_look(own);
+	calltree_memory_of(thread)->last = own->checked;
+}
+
+/* In so long an interval the thread may have lost its processor. */
+void calltree_time_skip(struct thread *thread)
+{
+	struct calltree_memory *memory = calltree_memory_of(thread);
+	uint64_t now;
+
+	if (!memory->timed)
+		return;
+	now = calltree_ticks();
+	if (now - memory->last >= INTERVAL_LONG)
+		calltree_clocks_renew(thread);
+	else
+		memory->last = now;
 }
 
 /*

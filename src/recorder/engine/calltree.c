@@ -14,18 +14,22 @@
 struct calltree {
 	struct recorder *recorder;
 	struct calls_sink *calls;
+	struct call_events *events; /* NULL: none are written */
+	bool came; /* events, since it was last asked */
 	struct calltree_totals totals;
 	uint64_t start_ticks, start_ns;
 	int err; /* the first failure */
 	char *err_sentence;
 };
 
-void calltree_create(struct recorder *recorder, struct calls_sink *calls, struct calltree **ret)
+void calltree_create(struct recorder *recorder, struct calls_sink *calls,
+		     struct call_events *events, struct calltree **ret)
 {
 	struct calltree *trees = mem_zalloc(sizeof(*trees));
 
 	trees->recorder = recorder;
 	trees->calls = calls;
+	trees->events = events;
 	trees->start_ns = clock_monotonic();
 	trees->start_ticks = __rdtsc();
 	*ret = trees;
@@ -34,6 +38,14 @@ void calltree_create(struct recorder *recorder, struct calls_sink *calls, struct
 const struct calltree_totals *calltree_totals(const struct calltree *trees)
 {
 	return &trees->totals;
+}
+
+bool calltree_events_came(struct calltree *trees)
+{
+	bool came = trees->came;
+
+	trees->came = false;
+	return came;
 }
 
 static double tick_now(const struct calltree *trees)
@@ -89,6 +101,11 @@ static int tree_deliver(struct calltree *trees, const struct engine_thread *thre
 	call_engine_tasks(shared, &names);
 	err = calls_sink_tasks(trees->calls, &calls, thread->tid, &names);
 	free(names.items);
+	if (trees->events)
+		call_events_end(trees->events, thread, (struct calltree_memory *)shared,
+				loadmap_thread_comm(recorder_loadmap(trees->recorder),
+						    calls.process, thread->tid),
+				calls.tick);
 	return err;
 }
 
@@ -111,6 +128,33 @@ static void on_memory(void *ctx, struct engine_thread *thread, enum engine_tool 
 	call_snapshot_deinit(&snapshot);
 }
 
+static void on_memory_now(void *ctx, struct engine_thread *thread, enum engine_tool tool,
+			  const void *shared)
+{
+	struct calltree *trees = ctx;
+
+	if (tool == ENGINE_TOOL_CALLTREE && trees->events)
+		trees->came |=
+			call_events_drain(trees->events, thread, (struct calltree_memory *)shared);
+}
+
+static void on_process(void *ctx, struct engine_process *process)
+{
+	const struct calltree *trees = ctx;
+
+	if (trees->events)
+		call_events_process(trees->events, process);
+}
+
+static void on_record(void *ctx, struct engine_process *process, const struct stream_record *record,
+		      uint32_t first)
+{
+	const struct calltree *trees = ctx;
+
+	if (trees->events && record->type == STREAM_RECORD_MODULE)
+		call_events_module(trees->events, process, (const void *)record);
+}
+
 static void on_totals(void *ctx, const struct engine_totals *totals)
 {
 	struct calltree *trees = ctx;
@@ -120,13 +164,22 @@ static void on_totals(void *ctx, const struct engine_totals *totals)
 
 struct engine_sink calltree_engine_sink(struct calltree *trees)
 {
-	return (struct engine_sink){ .memory = on_memory, .totals = on_totals, .ctx = trees };
+	return (struct engine_sink){ .process_begin = on_process,
+				     .record = on_record,
+				     .memory = on_memory,
+				     .memory_now = on_memory_now,
+				     .totals = on_totals,
+				     .ctx = trees };
 }
 
 static int flush(void *ctx, bool last)
 {
-	const struct calltree *trees = ctx;
+	struct calltree *trees = ctx;
+	int err = trees->events && last ? call_events_flush(trees->events) : 0;
 
+	if (trees->events)
+		trees->totals.events_lost = call_events_lost(trees->events);
+	fail(trees, err);
 	return trees->err ? err_set(trees->err, "%s", trees->err_sentence) : 0;
 }
 
@@ -134,6 +187,7 @@ static void destroy(void *ctx)
 {
 	struct calltree *trees = ctx;
 
+	call_events_destroy(trees->events);
 	free(trees->err_sentence);
 	free(trees);
 }

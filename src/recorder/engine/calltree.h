@@ -6,6 +6,7 @@
 #pragma once
 
 #include "recorder/calls_sink.h"
+#include "recorder/engine/call_events.h"
 #include "recorder/engine/engine_source.h"
 
 struct calltree;
@@ -15,10 +16,17 @@ struct calltree_totals {
 	uint64_t bad; /* trees that made no sense */
 	uint64_t own_faults; /* page faults of the engine's own, which are in no tree */
 	double overhead; /* ns that were taken off each interval, in the first thread */
+	uint64_t events_lost; /* not in the file of events */
 };
 
-/* calls must outlive it. */
-void calltree_create(struct recorder *recorder, struct calls_sink *calls, struct calltree **ret);
+/*
+ * calls must outlive it. events: file of events that are written as well, which becomes the
+ * calltree's; NULL: none.
+ */
+void calltree_create(struct recorder *recorder, struct calls_sink *calls,
+		     struct call_events *events, struct calltree **ret);
+/* Whether events came since this was last asked. */
+bool calltree_events_came(struct calltree *trees);
 const struct calltree_totals *calltree_totals(const struct calltree *trees);
 
 /* The source's side, which comes behind that of executed code; and the recorder's, which destroys

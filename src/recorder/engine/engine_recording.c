@@ -25,6 +25,7 @@ struct engine_recording {
 	struct executed *executed; /* NULL: the recorder makes no profile */
 	struct counters *counters;
 	struct calltree *trees; /* NULL: there are none */
+	bool events; /* of calls are written, too: threads wait for them to be taken */
 	struct mark_counts *marks; /* NULL: nothing is marked */
 	struct paths *paths; /* NULL: the order of execution is not kept */
 	unsigned empty; /* visits in a row that brought no segments */
@@ -58,8 +59,10 @@ static int deliver(void *ctx, bool last, bool *ret_more)
 	taken = engine_source_taken(recording->source) - before;
 	recording->empty = taken ? 0 : recording->empty + 1;
 	*ret_more |= taken >= VISIT_WORTH;
-	if (recording->marks && mark_counts_due(recording->marks))
+	if (recording->events || (recording->marks && mark_counts_due(recording->marks)))
 		engine_source_tally(recording->source);
+	if (recording->events && calltree_events_came(recording->trees))
+		recording->empty = 0;
 	return 0;
 }
 
@@ -229,7 +232,8 @@ static void calls_add(struct recorder *recorder, struct engine_recording *record
 	struct engine_sink engine_sink;
 	struct sink sink;
 
-	calltree_create(recorder, options->calls, &recording->trees);
+	calltree_create(recorder, options->calls, options->events, &recording->trees);
+	recording->events = options->events;
 	engine_sink = calltree_engine_sink(recording->trees);
 	engine_source_sink_add(recording->source, &engine_sink);
 	sink = calltree_sink(recording->trees);

@@ -23,6 +23,7 @@ struct engine_recording_options {
 	const struct paths_options *paths; /* NULL: the order of execution is not kept */
 	struct marks *marks; /* of the tool marks, which must outlive the recorder; NULL: none */
 	struct marks_live *live; /* readers of marks while programs run; NULL: none */
+	struct call_events *events; /* of calls, in a file, which becomes the recorder's; NULL */
 	struct calls_sink *calls; /* gets the trees of calltree, and nothing else is kept; NULL */
 	struct memories *memories; /* of processes; NULL: there is only `shared` */
 	void *shared; /* one piece of memory, of any processes: for tests; NULL */
