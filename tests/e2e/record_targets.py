@@ -96,7 +96,7 @@ class Targets(unittest.TestCase):
         program = lib.build("forever.c", "-DWORK=pinned", name="pinned")
         with lib.Program("taskset", "-c", str(first), program, ready="ready") as here, \
                 lib.Program("taskset", "-c", str(second), program, ready="ready") as there:
-            profile = lib.record("-C", str(second), "--duration", "0.6").profile
+            profile = lib.record("-C", str(second), "--duration", "2").profile
         lib.check_sums(self, profile)
         counts = [sum(stack.count for stack in profile.stacks if stack.pid == program.pid)
                   for program in (here, there)]
