@@ -30,8 +30,8 @@ DEPS_CONFORMANCE = bc busybox-static bzip2 cpio curl dc diffutils file findutils
 	openssh-client openssl patch pcre2-utils php-cli postgresql procps redis-tools rustc sbcl sed strace \
 	stress-ng tar
 DEPS_CHECK = $(DEPS_DEMO) binutils chromium chromium-driver clang-format fish g++ gcc-12-plugin-dev gdb golang-go \
-	libbz2-dev libcap2-bin libclang-rt-dev libcmocka-dev linux-perf lua5.4 mandoc node-typescript povray povray-examples \
-	povray-includes protobuf-compiler python3 qemu-system-x86 redis-server sqlite3 tmux util-linux \
+	libbz2-dev libcap2-bin libclang-rt-dev libcmocka-dev linux-perf lld lua5.4 mandoc node-typescript povray \
+	povray-examples povray-includes protobuf-compiler python3 qemu-system-x86 redis-server sqlite3 tmux util-linux \
 	valgrind xz-utils zsh zstd $(DEPS_CONFORMANCE)
 # What bench/ compares with, besides.
 DEPS_BENCH = bpftrace

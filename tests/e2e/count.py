@@ -258,6 +258,13 @@ class Many(unittest.TestCase):
         self.assertEqual({(row["where"], row["visits"]) for row in count.report()["rows"]}, {("not found", 0)})
         self.assertEqual(count.report()["totals"]["seen"], 0)
 
+    def test_engine_is_not_the_program(self):
+        """The engine's own functions have names, too, and are in the same address space."""
+        count = Count(["mem*"], "/bin/true")
+        self.assertIn("memchr", count.rows())
+        for row in count.report()["rows"]:
+            self.assertNotIn("assay", row["where"] or "", row)
+
     def test_totals(self):
         count = Count(["insn:*"], "/bin/true")
         totals = count.report()["totals"]
@@ -268,7 +275,7 @@ class Many(unittest.TestCase):
 INCLUDE = os.path.join(lib.ROOT, "include")
 COMPILERS = [(compiler, language, level, lto) for compiler, language in
              (("gcc", "c"), ("g++", "c++"), ("clang", "c"), ("clang", "c++")) for level in range(4)
-             for lto in ((), ("-flto",)) if not (lto and compiler == "clang")]
+             for lto in ((), ("-flto", "-fuse-ld=lld") if compiler == "clang" else ("-flto",))]
 
 
 class Declared(unittest.TestCase):
@@ -308,6 +315,31 @@ class Declared(unittest.TestCase):
                 self.assertEqual({name: rows[name]["visits"] for name in own}, own)
                 self.assertEqual(rows["mark:fifth"]["visits"], own["fifth"])
                 self.assertGreater(rows["work"]["instructions"], own["work"])
+
+    def test_parts(self):
+        """Functions that several files have, and that are not used: the linker keeps one or none of them, with its marks."""
+        dropped = ("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections")
+        for compiler, flags in (("g++", ("-O0",)), ("g++", ("-O2", "-flto")), ("g++", ("-O2", *dropped)), ("clang++", ("-O1",)),
+                                ("clang++", ("-O2", *dropped)), ("clang++", ("-O2", "-flto", *dropped, "-fuse-ld=lld")),
+                                ("g++", ("-O2", "-fuse-ld=gold")), ("g++", ("-O2", "-fuse-ld=lld", "-fPIC")),
+                                ("clang++", ("-O2", *dropped, "-static", "-fuse-ld=lld"))):
+            with self.subTest(compiler=compiler, flags=flags):
+                program, objects = lib.scratch("declared_parts"), []
+                compiled = [flag for flag in flags if not flag.startswith(("-Wl", "-fuse"))]
+                for part in ("FIRST", "SECOND"):
+                    objects.append(lib.scratch(f"{part}.o"))
+                    subprocess.run([compiler, f"-I{INCLUDE}", "-Wall", "-Werror", *compiled, f"-D{part}", "-c", "-o", objects[-1],
+                                    os.path.join(lib.PROGRAMS, "declared_parts.cc")], check=True)
+                subprocess.run([compiler, *flags, "-o", program, *objects], check=True)
+                count = Count(["mark:*", "data:table"], program)
+                self.assertNotIn(".assay.marks", count.err)
+                own = {name: int(number) for name, number in (line.split() for line in count.out.splitlines())}
+                rows = count.rows()
+                self.assertEqual({name: rows[name]["visits"] for name in own}, own)
+                self.assertEqual(rows["data:table"]["writes"], own["next"] // 2)
+                if "-Wl,--gc-sections" in flags:
+                    symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+                    self.assertNotIn("unused", symbols)
 
     def test_broken_sections(self):
         """Whatever is in the section, the program runs as ever, and it is said what is wrong."""
