@@ -73,12 +73,13 @@ static bool is_known(const struct region *region)
 	return false;
 }
 
+/* Tools hear of the program's files only: the engine has functions with names, too. */
 static void region_take(const struct region *region, const char *path)
 {
 	if (!region->executable || region_count == REGIONS_MAX)
 		return;
 	regions[region_count++] = *region;
-	if (tools_any() && !is_known(region))
+	if (tools_any() && !is_known(region) && !memory_is_ours(region->start))
 		tools_module(region, path);
 }
 
