@@ -139,6 +139,14 @@ static void lines_ready(struct reading *reading)
 			row_compare, reading->lines);
 }
 
+static void halves_tell(const struct module *module, const struct declared_halves *halves,
+			const char *what)
+{
+	if (halves->count)
+		log_warn("%s: %zu declared ranges %s, such as '%s'", module->path, halves->count,
+			 what, halves->name);
+}
+
 /*
  * A damaged section has no marks, and a message says so, because the file may come from any user.
  */
@@ -149,10 +157,16 @@ static void declared_ready(struct reading *reading)
 	if (reading->has_declared)
 		return;
 	reading->has_declared = true;
-	if (!section_read(module->file->fd, module->path, &reading->declared))
+	if (section_read(module->file->fd, module->path, &reading->declared)) {
+		module->marks->failed++;
+		log_warn("%s; its marks are not counted", err_text());
 		return;
-	module->marks->failed++;
-	log_warn("%s; its marks are not counted", err_text());
+	}
+	halves_tell(module, &reading->declared.unended,
+		    "begin but do not end, since what they declare as their end is never reached; "
+		    "visits are counted, not what is executed within");
+	halves_tell(module, &reading->declared.unbegun,
+		    "end but do not begin, and are not counted");
 }
 
 /* --- Time ------------------------------------------------------------------------------------- */

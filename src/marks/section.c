@@ -150,31 +150,37 @@ static void entry_apply(const struct entry *entry, struct map *begun, struct sec
 		*map_at(begun, name_hash(entry), &fresh) = section->count;
 }
 
-/* Code that is rarely executed may lie below: an end there is fine if the range begins anywhere. */
-static int ends_check(const struct entries *entries, const struct map *begun, const char *path,
-		      const struct section *section)
+static void half_note(struct declared_halves *halves, const char *name)
+{
+	halves->name = name;
+	halves->count++;
+}
+
+/*
+ * A compiler drops the end of a range that it sees is never reached, and a linker the function that
+ * holds one of the two. What is left of such a range is the places where it begins. Code that is
+ * rarely executed may lie below: an end there is fine if the range begins anywhere.
+ */
+static void halves_find(const struct entries *entries, const struct map *begun,
+			struct section *section)
 {
 	array_each(&entries->list, entry)
 		if (entry->kind == DECLARED_END && !map_find(begun, name_hash(entry)))
-			return wrong(path, entry->at, "a range ends that never begins");
+			half_note(&section->unbegun, entry->name);
 	map_each(begun, slot)
 		if (!section->items[slot->value - 1].size)
-			return err_set(-EBADMSG, "%s: section %s: the range '%s' does not end",
-				       path, section_name, section->items[slot->value - 1].name);
-	return 0;
+			half_note(&section->unended, section->items[slot->value - 1].name);
 }
 
-static int ranges_make(const struct entries *entries, const char *path, struct section *section)
+static void ranges_make(const struct entries *entries, struct section *section)
 {
 	struct map begun = {};
-	int err;
 
 	section->items = mem_zalloc((entries->list.count + 1) * sizeof(*section->items));
 	array_each(&entries->list, entry)
 		entry_apply(entry, &begun, section);
-	err = ends_check(entries, &begun, path, section);
+	halves_find(entries, &begun, section);
 	map_deinit(&begun);
-	return err;
 }
 
 int section_parse(char *bytes, size_t size, const char *path, struct section *ret)
@@ -183,12 +189,13 @@ int section_parse(char *bytes, size_t size, const char *path, struct section *re
 	struct section section = { .bytes = bytes };
 	int err = entries_take(bytes, size, path, &entries);
 
-	err = err ? err : ranges_make(&entries, path, &section);
-	if (err)
+	if (err) {
 		section_deinit(&section);
-	else
-		*ret = section;
-	return err;
+		return err;
+	}
+	ranges_make(&entries, &section);
+	*ret = section;
+	return 0;
 }
 
 /* --- Files ------------------------------------------------------------------------------------ */

@@ -12,15 +12,22 @@ enum declared_kind { DECLARED_PLACE = 1, DECLARED_BEGIN, DECLARED_END, DECLARED_
 /* A place, or a range that begins there. */
 struct declared {
 	uint64_t address;
-	uint64_t size; /* bytes; 1: a place; 0: another beginning of the range around it */
+	uint64_t size; /* bytes; 1: a place; 0: only a beginning of a range is known */
 	const char *name;
 	bool data; /* an object in memory */
+};
+
+struct declared_halves {
+	size_t count;
+	const char *name; /* of one of them; valid if there is one */
 };
 
 struct section {
 	char *bytes; /* names are in here */
 	struct declared *items; /* by address */
 	size_t count;
+	struct declared_halves unended; /* ranges that begin but have no end */
+	struct declared_halves unbegun; /* ends of ranges that begin nowhere */
 };
 
 /*

@@ -354,8 +354,6 @@ class Declared(unittest.TestCase):
             "cut short": good[:32],
             "of an unknown kind": good[:8] + b"\x09" + good[9:],
             "name is empty, too long or no word": good[:16] + b"w\xffrk" + good[20:],
-            "does not end": good[:24],
-            "ends that never begins": good[:8] + b"\x03" + good[9:24],
         }
         for message, contents in cases.items():
             with self.subTest(message=message):
@@ -367,6 +365,27 @@ class Declared(unittest.TestCase):
                 self.assertIn(message, count.err)
                 self.assertIn(".assay.marks", count.err)
                 self.assertEqual(count.visits(), {"main": 1})
+
+
+    def test_halves(self):
+        """Of a range whose end or beginning the compiler found to be unreachable, what is left; all others as ever."""
+        program = self.compile("gcc", "c", "-O2", "-DHALF")
+        count = Count(["mark:*"], program)
+        self.assertIn("1 declared ranges begin but do not end", count.err)
+        self.assertIn("such as 'endless'", count.err)
+        own = {name: int(number) for name, number in (line.split() for line in count.out.splitlines())}
+        self.assertEqual({mark: visits for mark, visits in count.visits().items() if mark != "endless"}, own)
+        self.assertEqual(count.rows()["endless"]["visits"], 1)
+        section, halved = lib.scratch("section"), lib.scratch("halved")
+        subprocess.run(["objcopy", "-O", "binary", "--only-section=.assay.marks", "--set-section-flags",
+                        ".assay.marks=alloc", self.compile("gcc", "c", "-O2"), section], check=True)
+        with open(section, "r+b") as stream:
+            stream.seek(8)
+            stream.write(b"\x03")
+        subprocess.run(["objcopy", "--update-section", f".assay.marks={section}", self.compile("gcc", "c", "-O2"), halved], check=True)
+        count = Count(["mark:*"], halved)
+        self.assertIn("2 declared ranges end but do not begin, and are not counted, such as 'work'", count.err)
+        self.assertEqual(count.visits(), {"fifth": own["fifth"]})
 
 
 class Refusals(unittest.TestCase):
