@@ -35,14 +35,20 @@ struct visit {
 	size_t first, end; /* of steps */
 	const struct profile_mark_visit_argument *arguments; /* NULL: none */
 	bool usual, slow;
+	double weight; /* so many slow visits it stands for */
 };
 
 /* Slow visits that are slow for the same reason. */
 struct group {
 	const char *cause;
 	uint32_t path;
-	double excess, faults, off;
+	double excess, faults, off; /* of all that its visits stand for */
+	double weight;
 	ARRAY(uint32_t) visits;
+};
+
+struct time_bucket {
+	uint64_t from, visits;
 };
 
 struct tail {
@@ -55,9 +61,11 @@ struct tail {
 	ARRAY(struct step) steps;
 	ARRAY(struct visit) visits;
 	ARRAY(struct group) groups;
+	ARRAY(struct time_bucket) buckets; /* of all visits, by time */
 	uint64_t timed, p25, p50, p75;
 	uint64_t slowest; /* ns: what takes so long is slow */
 	uint32_t usual, slow;
+	double weight; /* of all slow visits */
 	double usual_faults, usual_off; /* means */
 	uint32_t symbol; /* of the routine; 0: not known */
 	unsigned parameters; /* bit n: it takes argument n, or that is not known */

@@ -71,7 +71,7 @@ static const struct column tail_columns[] = {
 	[T_SLOWEST] = { "slow_from_ns", "", COLUMN_COUNT, COLUMN_DATA },
 };
 
-/* Slow visits are reported if they take that many times as long as the median one. */
+/* Slow visits are reported if their mean is that many times the median. */
 static const double slower_least = 1.2;
 
 static const char cause_processor[] = "processor", cause_various[] = "various";
@@ -191,26 +191,22 @@ static void visits_take(struct tail *tail, const struct filter *filter)
 
 /* --- Usual and slow --------------------------------------------------------------------------- */
 
-struct bucket {
-	uint64_t from, visits;
-};
-
 static int bucket_compare(const void *a, const void *b)
 {
-	const struct bucket *left = a, *right = b;
+	const struct time_bucket *left = a, *right = b;
 
 	return left->from < right->from ? -1 : left->from > right->from;
 }
 
 /* The least time of the bucket that holds the visit at that share. */
-static uint64_t percentile(const struct bucket *buckets, size_t count, double wanted)
+static uint64_t percentile(const struct tail *tail, double share)
 {
 	double passed = 0;
-	size_t i = 0;
 
-	while (i < count && (passed += (double)buckets[i].visits) < wanted)
-		i++;
-	return count ? buckets[i < count ? i : count - 1].from : 0;
+	array_each(&tail->buckets, bucket)
+		if ((passed += (double)bucket->visits) >= share * (double)tail->timed)
+			return bucket->from;
+	return tail->buckets.count ? tail->buckets.items[tail->buckets.count - 1].from : 0;
 }
 
 /* As the mark says: ",tail=5%"; a hundredth if it says nothing. */
@@ -226,24 +222,22 @@ static double slow_share(const struct tail *tail)
 static void percentiles_find(struct tail *tail, const struct filter *filter)
 {
 	const struct profile *profile = tail->profile;
-	struct bucket *buckets =
-		mem_zalloc((profile->mark_time_bucket_count + 1) * sizeof(*buckets));
-	size_t count = 0;
 
 	for (size_t i = 0; i < profile->mark_time_bucket_count; i++) {
 		const struct profile_mark_time_bucket *from = &profile->mark_time_buckets[i];
 
 		if (from->mark != tail->mark || !filter_thread(filter, profile, from->thread))
 			continue;
-		buckets[count++] = (struct bucket){ from->from_ns, from->visits };
+		*array_push(&tail->buckets) = (struct time_bucket){ from->from_ns, from->visits };
 		tail->timed += from->visits;
 	}
-	qsort(buckets, count, sizeof(*buckets), bucket_compare);
-	tail->p25 = percentile(buckets, count, 0.25 * (double)tail->timed);
-	tail->p50 = percentile(buckets, count, 0.5 * (double)tail->timed);
-	tail->p75 = percentile(buckets, count, 0.75 * (double)tail->timed);
-	tail->slowest = percentile(buckets, count, (1 - slow_share(tail)) * (double)tail->timed);
-	free(buckets);
+	if (tail->buckets.count)
+		qsort(tail->buckets.items, tail->buckets.count, sizeof(struct time_bucket),
+		      bucket_compare);
+	tail->p25 = percentile(tail, 0.25);
+	tail->p50 = percentile(tail, 0.5);
+	tail->p75 = percentile(tail, 0.75);
+	tail->slowest = percentile(tail, 1 - slow_share(tail));
 }
 
 static double off_of(const struct profile_mark_visit *row)
@@ -273,6 +267,62 @@ static void visits_sort_out(struct tail *tail)
 		tail->usual += visit->usual;
 		tail->slow += visit->slow;
 	}
+}
+
+static int longer_first(const void *a, const void *b)
+{
+	const struct visit *left = *(struct visit *const *)a, *right = *(struct visit *const *)b;
+	uint64_t left_ns = left->row->time_ns, right_ns = right->row->time_ns;
+
+	return left_ns > right_ns ? -1 : left_ns < right_ns;
+}
+
+/*
+ * The slowest visits are all kept, of the others some. From the slowest on down, the visits of some
+ * buckets that follow each other, of which at least one is kept, are shared out among the kept ones
+ * of these buckets. order: slow visits, the longest first.
+ */
+static void weights_share_out(struct tail *tail, struct visit **order)
+{
+	uint32_t first = 0, next = 0, last_first = 0;
+	double visits = 0, last_visits = 0;
+
+	for (size_t i = tail->buckets.count; i-- && tail->buckets.items[i].from >= tail->slowest;) {
+		const struct time_bucket *bucket = &tail->buckets.items[i];
+		bool same = i && bucket[-1].from == bucket->from; /* of another thread */
+
+		visits += (double)bucket->visits;
+		while (next < tail->slow && order[next]->row->time_ns >= bucket->from)
+			next++;
+		if (next == first || visits < next - first || same)
+			continue;
+		for (uint32_t k = first; k < next; k++)
+			order[k]->weight = visits / (next - first);
+		last_first = first;
+		last_visits = visits;
+		first = next;
+		visits = 0;
+	}
+	/* What is left has too few visits, or none that is kept. */
+	for (uint32_t k = last_first; k < next && visits > 0; k++)
+		order[k]->weight = (last_visits + visits) / (next - last_first);
+}
+
+static void weights_find(struct tail *tail)
+{
+	struct visit **order = mem_zalloc((tail->slow + 1) * sizeof(struct visit *));
+	uint32_t count = 0;
+
+	array_each(&tail->visits, visit) {
+		visit->weight = 1;
+		if (visit->slow)
+			order[count++] = visit;
+	}
+	qsort(order, count, sizeof(*order), longer_first);
+	weights_share_out(tail, order);
+	for (uint32_t i = 0; i < count; i++)
+		tail->weight += order[i]->weight;
+	free(order);
 }
 
 static void usual_sum(struct tail *tail)
@@ -471,10 +521,11 @@ static void visit_explain(struct tail *tail, uint32_t number)
 	if (cause == cause_processor)
 		path = 0; /* it may be lost anywhere */
 	group = group_find(tail, cause, path);
-	group->excess += excess;
-	group->faults += faults_of(visit->row);
-	group->off += off_of(visit->row);
-	tail->excess += excess;
+	group->weight += visit->weight;
+	group->excess += excess * visit->weight;
+	group->faults += faults_of(visit->row) * visit->weight;
+	group->off += off_of(visit->row) * visit->weight;
+	tail->excess += excess * visit->weight;
 	*array_push(&group->visits) = number;
 }
 
@@ -490,6 +541,7 @@ static void small_join(struct tail *tail)
 
 		if (from->excess >= least * tail->excess)
 			continue;
+		to->weight += from->weight;
 		to->excess += from->excess;
 		to->faults += from->faults;
 		to->off += from->off;
@@ -685,12 +737,11 @@ static const char *only_text(const struct tail *tail, const struct group *group)
 static void group_add(struct tail *tail, const struct group *group)
 {
 	struct tail_common common = tail_common_find(tail, group);
-	double count = (double)group->visits.count;
 	struct cell *row = table_row_add(tail->table);
 
 	row[T_SHARE] = cell_real(tail->excess > 0 ? group->excess / tail->excess : 0);
 	row[T_VISITS] = cell_number(group->visits.count);
-	row[T_LONGER] = cell_number((uint64_t)(group->excess / count));
+	row[T_LONGER] = cell_number((uint64_t)(group->excess / group->weight));
 	row[T_CAUSE] = cell_text(group->cause);
 	row[T_WHERE] = cell_text(where_text(tail, group->path));
 	row[T_OBJECT] = cell_text_or_unset(object_text(tail, group->path));
@@ -700,8 +751,8 @@ static void group_add(struct tail *tail, const struct group *group)
 		row[T_VALUE_USUAL] = cell_real(common.usual);
 	}
 	row[T_ONLY] = cell_text_or_unset(only_text(tail, group));
-	row[T_FAULTS] = cell_real(group->faults / count);
-	row[T_OFF] = cell_number((uint64_t)(group->off / count));
+	row[T_FAULTS] = cell_real(group->faults / group->weight);
+	row[T_OFF] = cell_number((uint64_t)(group->off / group->weight));
 	row[T_MARK] = cell_text(tail->profile->marks[tail->mark].text);
 	row[T_USUAL] = cell_number(tail->usual);
 	row[T_SLOW] = cell_number(tail->slow);
@@ -715,6 +766,7 @@ static void tail_deinit(struct tail *tail)
 		array_deinit(&group->visits);
 	array_deinit(&tail->groups);
 	array_deinit(&tail->visits);
+	array_deinit(&tail->buckets);
 	array_deinit(&tail->steps);
 	array_deinit(&tail->paths);
 	map_deinit(&tail->path_ids);
@@ -728,13 +780,16 @@ static void mark_tell(struct tail *tail)
 	visits_take(tail, filter);
 	percentiles_find(tail, filter);
 	visits_sort_out(tail);
-	if (!tail->usual || !tail->slow || (double)tail->slowest < (double)tail->p50 * slower_least)
+	if (!tail->usual || !tail->slow)
 		return;
+	weights_find(tail);
 	usual_sum(tail);
 	tail_parameters_find(tail);
 	for (uint32_t i = 0; i < tail->visits.count; i++)
 		if (tail->visits.items[i].slow)
 			visit_explain(tail, i);
+	if (tail->excess < (slower_least - 1) * (double)tail->p50 * tail->weight)
+		return;
 	small_join(tail);
 	array_each(&tail->groups, group)
 		if (group->visits.count)

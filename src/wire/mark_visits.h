@@ -10,10 +10,12 @@
  *	MARK_VISITS_KEPT	struct mark_visit: first usual ones, then slow ones
  *	MARK_VISITS_PRIVATE	the engine's own: the visit that has not ended, and its calls
  *
- * Two reservoirs are sampled: MARK_VISITS_SLOW of the slowest visits, whose share the host sets
- * (wire/marks.h), and MARK_VISITS_USUAL of the others. Within each, every visit is kept with the
- * same probability (reservoir sampling). The threshold between the two is known only after some
- * visits; those before it count as usual, and the host, which has their times, sorts them anew.
+ * Two samples are taken: MARK_VISITS_SLOW of the slowest visits, whose share the host sets
+ * (wire/marks.h), and MARK_VISITS_USUAL of the others. Usual visits are kept with the same
+ * probability (reservoir sampling), slow ones with one that grows with their time (priority
+ * sampling); the host knows from the times of all visits how many each of them stands for. The
+ * threshold between the two is known only after some visits; those before it count as usual, and
+ * the host, which has their times, sorts them anew.
  */
 #pragma once
 

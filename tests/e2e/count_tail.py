@@ -8,6 +8,7 @@ import json
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import unittest
 
@@ -127,6 +128,19 @@ class Tail(unittest.TestCase):
         rows = json.loads(assay("report", "tail", "-i", path, "--json", check=True).stdout)["rows"]
         [row] = [row for row in rows if row["cause"] == "slow path" and "slow_request" in row["where"]]
         self.assertEqual((row["where"], row["only"], row["visits"]), ("handle > slow_request", "slow_request", 1))
+
+    def test_rare(self):
+        """Three requests that take far longer than hundreds of slow ones are all kept, and the others have their share."""
+        path = lib.scratch("tail-rare.db")
+        program = lib.build("tail_rare.c", "-O1")
+        assay("count", "-m", "handle,tail=5%", "-o", path, "--", program, check=True)
+        rows = json.loads(assay("report", "tail", "-i", path, "--json", check=True).stdout)["rows"]
+        [rare] = [row for row in rows if row["cause"] == "slow path" and "rare_path" in row["where"]]
+        self.assertEqual((rare["where"], rare["only"], rare["visits"]), ("handle > rare_path", "rare_path", 3))
+        with contextlib.closing(sqlite3.connect(path)) as profile:
+            [[excess]] = profile.execute("select sum(visits * (from_ns - ?)) from mark_time_bucket where from_ns >= ?",
+                                         (rare["p50_ns"], rare["slow_from_ns"]))
+        self.assertAlmostEqual(3 * rare["longer_ns"] / rare["share"] / excess, 1, delta=0.2)
 
     def test_refused(self):
         for mark, why in (("handle*,tail", "no pattern"), ("handle,time,tail", "alone"),

@@ -63,6 +63,7 @@ struct private
 	uint32_t depth;
 	uint32_t blocks; /* whose counters are in before[] */
 	struct frame frames[DEPTH];
+	uint64_t priorities[MARK_VISITS_SLOW]; /* of the slow visits that are kept */
 	uint64_t before[MARK_VISITS_BLOCKS_MAX];
 };
 
@@ -290,17 +291,52 @@ static uint64_t random_next(struct private *own)
 }
 
 /*
- * Reservoir sampling: the first visits of each sort are kept; the n-th visit replaces one of them
- * with probability (size of the reservoir) / n.
+ * Reservoir sampling: the first visits are kept; the n-th one replaces one of them with probability
+ * (size of the reservoir) / n.
  */
+static uint32_t place_usual(struct mark_visits_memory *memory, struct private *own)
+{
+	uint64_t count = ++memory->usual;
+
+	count = count <= MARK_VISITS_USUAL ? count - 1 : random_next(own) % count;
+	return count < MARK_VISITS_USUAL ? (uint32_t)count : MARK_VISITS_USUAL;
+}
+
+/* The time divided by a random number from 0 to 1. */
+static uint64_t priority_make(struct private *own, uint64_t ticks)
+{
+	const uint64_t one = 1 << 20, ticks_max = 1ull << 43;
+
+	return (ticks < ticks_max ? ticks : ticks_max) * one / (random_next(own) % one + 1);
+}
+
+/*
+ * Priority sampling: the visits with the highest priorities are kept. One that is a thousand times
+ * slower than most is kept for certain, where a reservoir would lose it among ten thousand others.
+ */
+static uint32_t place_slow(struct mark_visits_memory *memory, struct private *own)
+{
+	uint64_t count = ++memory->slow, priority = priority_make(own, own->visit.ticks);
+	uint32_t least = 0;
+
+	if (count <= MARK_VISITS_SLOW)
+		least = (uint32_t)count - 1;
+	else
+		for (uint32_t i = 1; i < MARK_VISITS_SLOW; i++)
+			if (own->priorities[i] < own->priorities[least])
+				least = i;
+	if (count > MARK_VISITS_SLOW && priority <= own->priorities[least])
+		return MARK_VISITS_SLOW;
+	own->priorities[least] = priority;
+	return least;
+}
+
 static void visit_keep(struct mark_visits_memory *memory, struct private *own, bool slow)
 {
-	uint64_t count = slow ? ++memory->slow : ++memory->usual;
-	uint64_t room = slow ? MARK_VISITS_SLOW : MARK_VISITS_USUAL;
-	uint64_t number = count <= room ? count - 1 : random_next(own) % count;
 	struct mark_visit *kept = at(memory, MARK_VISITS_KEPT);
+	uint32_t number = slow ? place_slow(memory, own) : place_usual(memory, own);
 
-	if (number >= room)
+	if (number >= (slow ? MARK_VISITS_SLOW : MARK_VISITS_USUAL))
 		return;
 	kept += number + (slow ? MARK_VISITS_USUAL : 0);
 	__atomic_store_n(&kept->valid, 0, __ATOMIC_SEQ_CST);
