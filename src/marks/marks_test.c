@@ -171,6 +171,52 @@ static void test_meant(void **state)
 	mark_spec_deinit(&spec);
 }
 
+/* Columns: a name as demanglers write it, a mark, whether the mark means it. */
+static const struct meant {
+	const char *name, *mark;
+	bool expected;
+} names_meant[] = {
+	{ "ns::get(int) const", "ns::get", true },
+	{ "ns::get(int) const", "ns::get(int) const", true },
+	{ "ns::get(int)::{lambda(int)#1}::operator()(int) const", "ns::get", false },
+	{ "ns::get(int)::{lambda(int)#1}::operator()(int) const",
+	  "ns::get(int)::{lambda(int)#1}::operator()", true },
+	{ "ns::A::operator()(int) const", "ns::A::operator()", true },
+	{ "ns::A::operator unsigned long() const", "ns::A::operator unsigned long", true },
+	{ "ns::A::operator unsigned long() const", "long", false },
+	{ "(anonymous namespace)::f(char*)", "(anonymous namespace)::f", true },
+	{ "int ns::A::most<int>(int)", "ns::A::most", true },
+	{ "int ns::A::most<int>(int)", "ns::A::most<int>", true },
+	{ "int ns::A::most<int>(int)", "ns::A::most<int>(int)", true },
+	{ "int ns::A::most<int>(int)", "int ns::A::most<int>(int)", true },
+	{ "int ns::A::most<int>(int)", "ns::A::most<char>", false },
+	{ "int ns::A::most<int>(int)", "ns::*", true },
+	{ "int ns::A::most<int>(int)", "A::*", false },
+	{ "std::vector<int, std::allocator<int> > f<int (*)(char)>(int)", "f", true },
+	{ "std::vector<int, std::allocator<int> >::size() const", "size", false },
+	{ "ns::Box<int>::get()", "ns::Box<int>::get", true },
+	{ "bool ns::operator< <int>(ns::B<int> const&)", "ns::operator<", false },
+	{ "ns::operator<=>(ns::B const&)", "ns::operator<=>", true },
+	{ "ns::B::operator->() const", "ns::B::operator->", true },
+	{ "non-virtual thunk to ns::B::f()", "ns::B::f", false },
+	{ "broken>>(", "broken", false },
+	{ ")", ")", true },
+	{ ">()", "", false },
+	{ "main", "main", true },
+};
+
+static void test_names(void **state)
+{
+	for (size_t i = 0; i < sizeof(names_meant) / sizeof(names_meant[0]); i++) {
+		const struct meant *row = &names_meant[i];
+		struct mark_spec spec = { .name = (char *)row->mark,
+					  .many = strchr(row->mark, '*') };
+
+		if (mark_spec_takes_symbol(&spec, row->name, "_Z") != row->expected)
+			fail_msg("%s and the mark %s", row->name, row->mark);
+	}
+}
+
 /* --- Tables ----------------------------------------------------------------------------------- */
 
 static uint32_t line_of_begin;
@@ -349,11 +395,12 @@ static void test_full(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_parse),	   cmocka_unit_test(test_meant),
-		cmocka_unit_test(test_attributes), cmocka_unit_test(test_tail),
-		cmocka_unit_test(test_data),	   cmocka_unit_test(test_buckets),
-		cmocka_unit_test(test_self),	   cmocka_unit_test(test_instructions),
-		cmocka_unit_test(test_full),	   cmocka_unit_test(test_change),
+		cmocka_unit_test(test_parse),	     cmocka_unit_test(test_meant),
+		cmocka_unit_test(test_names),	     cmocka_unit_test(test_attributes),
+		cmocka_unit_test(test_tail),	     cmocka_unit_test(test_data),
+		cmocka_unit_test(test_buckets),	     cmocka_unit_test(test_self),
+		cmocka_unit_test(test_instructions), cmocka_unit_test(test_full),
+		cmocka_unit_test(test_change),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

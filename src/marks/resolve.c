@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "marks/marks_private.h"
+#include "marks/names.h"
 #include "marks/routines.h"
 #include "marks/section.h"
 #include "symbols/symbols.h"
@@ -39,14 +40,18 @@ static void symbols_ready(struct reading *reading)
 		log_debug("%s", err_text());
 }
 
+/* Once, if several of a function's names are the same. */
 static void name_add(struct reading *reading, uint32_t function, const char *name, size_t length)
 {
+	struct functions *functions = reading->functions;
 	bool fresh;
-	uint64_t *last = map_at(&reading->functions->by_name, hash_bytes(name, length), &fresh);
+	uint64_t *last = map_at(&functions->by_name, hash_bytes(name, length), &fresh);
 	uint32_t older = fresh ? 0 : (uint32_t)*last;
 
-	*array_push(&reading->functions->named) = (struct named){ function, older };
-	*last = reading->functions->named.count;
+	if (older && functions->named.items[older - 1].function == function)
+		return;
+	*array_push(&functions->named) = (struct named){ function, older };
+	*last = functions->named.count;
 }
 
 /* By each name that mark_spec_takes_symbol() takes, and parts of a routine by that routine's. */
@@ -54,17 +59,19 @@ static void names_index(struct reading *reading)
 {
 	for (uint32_t i = 0; i < reading->functions->count; i++) {
 		const struct symbol_name *function = &reading->functions->items[i];
-		size_t length = strlen(function->name), bare = strcspn(function->name, "(");
+		struct name_parts parts = name_parts_of(function->name);
+		const char *own = function->name + parts.start;
+		const char *suffix = routine_part_suffix(function->linkage);
 
-		name_add(reading, i, function->name, length);
-		if (bare < length)
-			name_add(reading, i, function->name, bare);
-		if (strcmp(function->linkage, function->name))
-			name_add(reading, i, function->linkage, strlen(function->linkage));
-		if (routine_part_suffix(function->linkage))
+		name_add(reading, i, function->name, strlen(function->name));
+		name_add(reading, i, function->name, parts.bare);
+		name_add(reading, i, own, strlen(own));
+		name_add(reading, i, own, parts.bare - parts.start);
+		name_add(reading, i, own, parts.stem - parts.start);
+		name_add(reading, i, function->linkage, strlen(function->linkage));
+		if (suffix)
 			name_add(reading, i, function->linkage,
-				 (size_t)(routine_part_suffix(function->linkage) -
-					  function->linkage));
+				 (size_t)(suffix - function->linkage));
 	}
 }
 

@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/glob.h"
 #include "base/mem.h"
+#include "marks/names.h"
 
 void mark_spec_deinit(struct mark_spec *spec)
 {
@@ -458,20 +459,23 @@ bool mark_spec_takes_module(const struct mark_spec *spec, const char *path)
 	return path_ends(path, spec->module);
 }
 
-/* A name without the parameters that C++ writes behind it. */
-static bool name_begins(const char *name, const char *wanted)
+static bool is_part(const char *name, size_t start, size_t end, const char *wanted)
 {
-	size_t length = strlen(wanted);
-
-	return !strncmp(name, wanted, length) && name[length] == '(';
+	return strlen(wanted) == end - start && !memcmp(name + start, wanted, end - start);
 }
 
 bool mark_spec_takes_symbol(const struct mark_spec *spec, const char *name, const char *linkage)
 {
+	struct name_parts parts = name_parts_of(name);
+	const char *wanted = spec->name, *own = name + parts.start;
+
 	if (spec->many)
-		return glob_match(spec->name, name) || glob_match(spec->name, linkage);
-	return !strcmp(spec->name, name) || !strcmp(spec->name, linkage) ||
-	       name_begins(name, spec->name);
+		return glob_match(wanted, name) || glob_match(wanted, linkage) ||
+		       (parts.start && glob_match(wanted, own));
+	return !strcmp(wanted, name) || !strcmp(wanted, linkage) || !strcmp(wanted, own) ||
+	       is_part(name, 0, parts.bare, wanted) ||
+	       is_part(name, parts.start, parts.bare, wanted) ||
+	       is_part(name, parts.start, parts.stem, wanted);
 }
 
 bool mark_spec_takes_file(const struct mark_spec *spec, const char *path)
