@@ -22,7 +22,7 @@
 #include "serve/server.h"
 
 enum {
-	PAGE_LOST_MS = 3000, /* a page asks every second: after this it is not there any more */
+	PAGE_LOST_MS = 5000, /* a page asks every second: after this it is not there any more */
 	FAREWELL_MS = 10000, /* for pages to fetch what a recorder has left */
 	RECORDER_NICE = 10, /* beside a recorder the program comes first */
 	TICK_MS = 250, /* how often it is looked at whether all is done */
@@ -34,7 +34,7 @@ struct serve {
 	struct starter starter;
 	struct server *server;
 	int signals; /* signalfd; -1: they are the recorder's affair */
-	uint64_t asked; /* CLOCK_MONOTONIC: when a page last asked for the state; 0: never */
+	uint64_t asked; /* CLOCK_MONOTONIC: when a page last got an answer; 0: never */
 	uint64_t ended; /* when the recorder ended; 0: not yet, or there is none */
 	uint64_t final; /* the generation with everything the recorder wrote; 0: not known */
 	bool delivered; /* a page has fetched it */
@@ -68,7 +68,6 @@ static int state_answer(struct serve *serve, struct answer *ret)
 	struct starter *starter = &serve->starter;
 	struct strbuf text = {};
 
-	serve->asked = clock_monotonic();
 	starter_look(starter);
 	strbuf_printf(&text,
 		      "{\"assay\":1,\"generation\":%llu,\"live\":%s,\"may_start\":%s,"
@@ -112,7 +111,8 @@ static int start_answer(struct serve *serve, const char *way, struct answer *ret
 	return err ? err : state_answer(serve, ret);
 }
 
-static int answer(void *ctx, const struct route *route, const char *body, struct answer *ret)
+static int answer_by_kind(void *ctx, const struct route *route, const char *body,
+			  struct answer *ret)
 {
 	switch (route->kind) {
 	case ROUTE_PAGE:
@@ -127,6 +127,16 @@ static int answer(void *ctx, const struct route *route, const char *body, struct
 		return start_answer(ctx, body, ret);
 	}
 	return err_set(-ENOENT, "there is no such thing here");
+}
+
+/* The time is taken last: to make the data may take seconds, and the page waits meanwhile. */
+static int answer(void *ctx, const struct route *route, const char *body, struct answer *ret)
+{
+	struct serve *serve = ctx;
+	int err = answer_by_kind(ctx, route, body, ret);
+
+	serve->asked = clock_monotonic();
+	return err;
 }
 
 /* --- The loop --------------------------------------------------------------------------------- */
