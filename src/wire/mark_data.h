@@ -51,6 +51,7 @@ struct mark_data_memory {
 	 * reported.
 	 */
 	struct mark_data_cell unmarked_cell;
+	struct mark_data_cell uncounted; /* accesses for which there was no free cell */
 };
 
 /* The marked range that an instruction accessed last. */

@@ -257,6 +257,20 @@ class Data(unittest.TestCase):
         ("insn:lock*,time", "instructions of a kind cannot be timed"),
     )
 
+    def test_many(self):
+        """More marks than a thread has room for: the program ends as ever, and what is not counted is said."""
+        program, marks, size = lib.build("marks_many.c", "-O0", "-no-pie"), lib.scratch("many.marks"), 17000
+        symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+        table = int(re.search(r"(?m)^(\w+) B table$", symbols)[1], 16)
+        with open(marks, "w", encoding="ascii") as stream:
+            stream.writelines(f"data:{table + i:#x}+1\n" for i in range(size))
+        path = lib.scratch("many.db")
+        run = subprocess.run([lib.ASSAY, "count", "-q", "-M", marks, "-o", path, "--", program], capture_output=True, text=True,
+                             check=True, timeout=120)
+        missing = int(re.search(r"(\d+) accesses of a thread to marked data are not counted", run.stderr)[1])
+        rows = json.loads(subprocess.run([lib.ASSAY, "report", "marks", "-i", path, "--json"], capture_output=True, check=True).stdout)["rows"]
+        self.assertEqual(sum(row["writes"] for row in rows) + missing, size)
+
     def test_refused(self):
         for mark, sentence in self.REFUSED:
             run = subprocess.run([lib.ASSAY, "count", "-m", mark, "--", "true"], capture_output=True, text=True)

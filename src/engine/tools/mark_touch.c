@@ -153,7 +153,7 @@ static struct mark_data_cell *cell_of(struct thread *thread, uint64_t pc, uint32
 		cell_use(thread, cell, pc, mark);
 		return cell;
 	}
-	return cell_of(thread, 0, mark);
+	return pc ? cell_of(thread, 0, mark) : &mark_data_memory(thread)->uncounted;
 }
 
 static void cell_count(struct mark_data_cell *cell, uint32_t number, uint64_t by)

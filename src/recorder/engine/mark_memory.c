@@ -5,6 +5,7 @@
 #include <x86intrin.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "recorder/engine/executed.h"
 #include "recorder/engine/mark_visits.h"
@@ -181,6 +182,16 @@ static int cell_write(struct mark_memory *memory, const struct engine_thread *th
 		   : store_add(recorder_store(memory->recorder), STORE_TABLE_mark_access, &row);
 }
 
+static void uncounted_tell(const struct mark_data_cell *cell)
+{
+	uint64_t accesses = sound(cell->reads) + sound(cell->writes) + sound(cell->both);
+
+	if (accesses)
+		log_warn("%llu accesses of a thread to marked data are not counted: more than %d "
+			 "marks and instructions were to be told apart; mark less data",
+			 (unsigned long long)accesses, MARK_DATA_CELL_COUNT);
+}
+
 static int data_write(struct mark_memory *memory, const struct engine_thread *thread,
 		      const void *shared, uint32_t known)
 {
@@ -191,6 +202,7 @@ static int data_write(struct mark_memory *memory, const struct engine_thread *th
 	if (!head.ready)
 		return 0;
 	memory->unmarked += sound(head.unmarked);
+	uncounted_tell(&head.uncounted);
 	for (size_t i = 0; i < MARK_DATA_CELL_COUNT && !err; i++) {
 		struct mark_data_cell cell;
 
