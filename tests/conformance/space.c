@@ -262,10 +262,10 @@ static void *busy(void *argument)
 {
 	unsigned long *count = argument;
 
-	while (!done) {
+	do {
 		work((int)(*count % 6));
 		++*count;
-	}
+	} while (!done);
 	return NULL;
 }
 
@@ -273,8 +273,9 @@ static void *busy_in_one_loop(void *argument)
 {
 	unsigned long *count = argument;
 
-	while (!done)
+	do
 		++*count;
+	while (!done);
 	return NULL;
 }
 
