@@ -12,6 +12,7 @@
  * 2. Nothing is written into a file that was there before, but for devices and pipes of root or
  *    the caller.
  * 3. A hard link to a symbolic link is not followed: its owner did not put it there.
+ * 4. No other user chooses the mode of the new file.
  */
 #include "base/newfile.h"
 
@@ -30,6 +31,7 @@
 #include "base/cleanup.h"
 #include "base/err.h"
 #include "base/mem.h"
+#include "base/origin.h"
 
 enum { LINKS_MAX = 40, NAMES_MAX = 100, FOLDER = O_PATH | O_DIRECTORY | O_CLOEXEC };
 
@@ -224,14 +226,24 @@ static int nameless_open(struct newfile *file)
 	return file->fd >= 0 ? 0 : named_open(file);
 }
 
-static mode_t mode_wanted(const struct stat *replaced, mode_t mode)
+/*
+ * Where other users may write, one may have linked or moved a file of the caller's there that has
+ * the mode they want.
+ */
+static bool mode_is_kept(const struct newfile *file, const struct stat *replaced)
+{
+	struct stat folder;
+
+	return replaced && replaced->st_uid == geteuid() && replaced->st_nlink == 1 &&
+	       fstat(file->dir, &folder) == 0 && origin_folder_is_ours(&folder);
+}
+
+static mode_t mode_wanted(const struct newfile *file, const struct stat *replaced, mode_t mode)
 {
 	mode_t mask = umask(0);
 
 	umask(mask);
-	if (replaced && replaced->st_uid == geteuid())
-		return replaced->st_mode & 0777;
-	return mode & ~mask;
+	return mode_is_kept(file, replaced) ? replaced->st_mode & 0777 : mode & ~mask;
 }
 
 static int file_open(struct newfile *file, mode_t mode, bool magic)
@@ -243,7 +255,7 @@ static int file_open(struct newfile *file, mode_t mode, bool magic)
 	if (there && (magic || !S_ISREG(info.st_mode)))
 		return in_place_open(file, &info, magic);
 	err = nameless_open(file);
-	if (!err && fchmod(file->fd, mode_wanted(there ? &info : NULL, mode)))
+	if (!err && fchmod(file->fd, mode_wanted(file, there ? &info : NULL, mode)))
 		err = failed(file->path, errno);
 	return err;
 }

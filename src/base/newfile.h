@@ -26,8 +26,8 @@ struct newfile {
 };
 
 /*
- * mode: of a file that is new, less the umask; one that replaces the caller's own file keeps its
- * mode.
+ * mode: of a file that is new, less the umask; one that replaces the caller's own file, in a folder
+ * where no other user may write, keeps its mode.
  */
 int newfile_open(struct newfile *file, const char *path, mode_t mode);
 /* A stream onto the file, which the caller closes before newfile_finish(); NULL with errno. */

@@ -126,6 +126,35 @@ static void foreign_link(void **state)
 	refused("link");
 }
 
+static unsigned mode_of_new(const char *name)
+{
+	AUTO(free_ptr) char *path = in_folder(name);
+	mode_t mask = umask(077);
+	struct stat info;
+
+	assert_int_equal(write_file(path, "new"), 0);
+	umask(mask);
+	assert_int_equal(lstat(path, &info), 0);
+	return info.st_mode & 07777;
+}
+
+/* What replaces a file has its mode, but not where another user can have put that file. */
+static void mode_of_a_linked_file(void **state)
+{
+	AUTO(free_ptr) char *own = in_folder("own"), *linked = in_folder("linked");
+
+	text_put(own, "old");
+	assert_int_equal(chmod(own, 0644), 0);
+	assert_int_equal(mode_of_new("own"), 0600);
+	assert_int_equal(chmod(folder, 0755), 0);
+	assert_int_equal(chmod(own, 0644), 0);
+	assert_int_equal(mode_of_new("own"), 0644);
+	assert_int_equal(chmod(victim, 0644), 0);
+	assert_int_equal(link(victim, linked), 0);
+	assert_int_equal(mode_of_new("linked"), 0600);
+	text_is(victim, "precious");
+}
+
 static void foreign_folder_link(void **state)
 {
 	plant(symlink, "/tmp", "way");
@@ -270,10 +299,9 @@ static void standard_output(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(foreign_link), TEST(foreign_folder_link),
-		TEST(foreign_pipe), TEST(hard_link_to_link),
-		TEST(foreign_file), TEST(own_link),
-		TEST(unfinished),   TEST(killed),
+		TEST(foreign_link), TEST(foreign_folder_link), TEST(mode_of_a_linked_file),
+		TEST(foreign_pipe), TEST(hard_link_to_link),   TEST(foreign_file),
+		TEST(own_link),	    TEST(unfinished),	       TEST(killed),
 		TEST(in_place),	    TEST(standard_output),
 	};
 
