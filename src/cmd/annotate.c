@@ -25,11 +25,6 @@ struct annotation_request {
 	const char *name;
 };
 
-static const char *source_of(void *ctx, const char *file, uint32_t line)
-{
-	return sources_line(ctx, file, line);
-}
-
 static int matches_list(const struct profile *profile, const char *name,
 			const struct annotate_match *matches, size_t count)
 {
@@ -128,9 +123,9 @@ static int values_choose(const struct annotation_request *request, const struct 
 	return 0;
 }
 
-static int table_print(const struct annotation_request *request, struct table *table)
+static int table_print(const struct annotation_request *request,
+		       const struct sources_reader *reader, struct table *table)
 {
-	AUTO(sources_destroy_auto) struct sources *sources = sources_create();
 	AUTO(table_destroy_auto) struct table *people = NULL;
 
 	table->filtered = !filter_is_empty(&request->options.request.wish.filter);
@@ -138,7 +133,7 @@ static int table_print(const struct annotation_request *request, struct table *t
 		annotate_limit(table, request->options.request.wish.limit);
 	if (request->options.request.format == FORMAT_JSON)
 		return view_table_print(&request->options, table);
-	people = annotate_interleave(table, source_of, sources);
+	people = annotate_interleave(table, sources_reader_line, (void *)reader);
 	return view_table_print(&request->options, people);
 }
 
@@ -178,11 +173,13 @@ static int profile_get(const char *path, struct profile **ret)
 struct shown {
 	struct profile *profile;
 	struct view_code source;
+	struct sources_reader reader;
 	struct table *table;
 };
 
 static void shown_deinit(struct shown *shown)
 {
+	sources_destroy(shown->reader.sources);
 	table_destroy(shown->table);
 	view_code_deinit(&shown->source);
 	profile_destroy(shown->profile);
@@ -204,7 +201,9 @@ static int table_make(const struct annotation_request *request, struct shown *sh
 	if (err)
 		return err;
 	view_code_init(source, request->options.input, shown->profile);
-	wish.line_ctx = view_code_symbols(source, shown->profile->symbols[wish.symbol].module);
+	shown->reader = (struct sources_reader){ sources_create(shown->profile),
+						 shown->profile->symbols[wish.symbol].module };
+	wish.line_ctx = view_code_symbols(source, shown->reader.module);
 	wish.line = wish.line_ctx ? view_code_line : NULL;
 	wish.names = view_code_source(source);
 	err = code_get(source, request, wish.symbol, &code, &wish.size);
@@ -220,7 +219,7 @@ static int function_show(const struct annotation_request *request)
 	AUTO(shown_deinit) struct shown shown = {};
 	int err = table_make(request, &shown);
 
-	return err ? err : table_print(request, shown.table);
+	return err ? err : table_print(request, &shown.reader, shown.table);
 }
 
 static void annotation_request_deinit(struct annotation_request *request)

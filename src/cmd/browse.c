@@ -307,11 +307,6 @@ static int table_show(struct browse *browse, struct profile *profile, struct vie
 	return 0;
 }
 
-static const char *source_of(void *ctx, const char *file, uint32_t line)
-{
-	return sources_line(ctx, file, line);
-}
-
 static int symbol_find(struct browse *browse, const struct profile *profile, uint32_t *ret)
 {
 	const struct filter everything = {};
@@ -336,9 +331,10 @@ static int symbol_find(struct browse *browse, const struct profile *profile, uin
 
 static int code_show(struct browse *browse, struct profile *profile, struct view_code *code)
 {
-	AUTO(sources_destroy_auto) struct sources *sources = sources_create();
+	AUTO(sources_destroy_auto) struct sources *sources = sources_create(profile);
 	AUTO(table_destroy_auto) struct table *table = NULL;
 	AUTO(table_destroy_auto) struct table *people = NULL;
+	struct sources_reader reader = { .sources = sources };
 	bool executed = annotate_is_executed(profile);
 	unsigned domains = DOMAIN_TASKS | DOMAIN_CODE | DOMAIN_NAMES;
 	uint32_t symbol = 0;
@@ -352,7 +348,8 @@ static int code_show(struct browse *browse, struct profile *profile, struct view
 	err = err ? err : view_annotate(profile, code, symbol, &table);
 	if (err)
 		return err;
-	people = annotate_interleave(table, source_of, sources);
+	reader.module = profile->symbols[symbol].module;
+	people = annotate_interleave(table, sources_reader_line, &reader);
 	lines_make(browse, people, NULL);
 	sums_make(browse, table);
 	return 0;

@@ -345,9 +345,9 @@ static void ticks_put(struct writer *writer, const struct profile *profile)
 }
 
 /* "file:line" and text of each line that the instructions come from, where the file can be read. */
-static void sources_put(struct writer *writer, const struct table *table)
+static void sources_put(struct writer *writer, struct sources *sources, uint32_t module,
+			const struct table *table)
 {
-	AUTO(sources_destroy_auto) struct sources *sources = sources_create();
 	int file = table_column(table, "file"), line = table_column(table, "line");
 	struct strtab seen = {};
 	const char *comma = "";
@@ -364,7 +364,7 @@ static void sources_put(struct writer *writer, const struct table *table)
 		place = mem_printf("%s:%" PRId64, row[file].text, row[line].integer);
 		if (strtab_add(&seen, place) < before)
 			continue;
-		text = sources_line(sources, row[file].text, (uint32_t)row[line].integer);
+		text = sources_line(sources, module, row[file].text, (uint32_t)row[line].integer);
 		if (!text)
 			continue;
 		strbuf_printf(writer->out, "%s[", comma);
@@ -381,15 +381,18 @@ static void sources_put(struct writer *writer, const struct table *table)
 static void codes_put(struct writer *writer, const struct page_profile *page)
 {
 	const struct profile *profile = page->profile;
+	AUTO(sources_destroy_auto) struct sources *sources = sources_create(profile);
 	const char *comma = "";
 
 	strbuf_puts(writer->out, ",\n\"codes\":[");
 	array_each(&page->codes, code) {
+		uint32_t module = profile->symbols[code->symbol].module;
+
 		strbuf_printf(writer->out, "%s{\"symbol\":", comma);
 		text_put(writer, name_of_symbol(profile, code->symbol));
 		strbuf_puts(writer->out, ",\"module\":");
-		text_put(writer, name_of_module(profile, profile->symbols[code->symbol].module));
-		sources_put(writer, code->table);
+		text_put(writer, name_of_module(profile, module));
+		sources_put(writer, sources, module, code->table);
 		strbuf_puts(writer->out, ",\"table\":");
 		table_put(writer, code->table, "", true);
 		strbuf_putc(writer->out, '}');

@@ -43,10 +43,13 @@ int container_check_journal(const char *path, int fd);
 /* -EBADMSG: tables that are not those of tables.def. */
 int container_check_tables(sqlite3 *db, const char *path);
 
-/*
- * Both refuse what the checks above refuse. *ret_size, if not NULL: bytes of the file and its log.
- */
-int container_open_read(const char *path, sqlite3 **ret, size_t *ret_size);
+struct container_facts {
+	size_t size; /* bytes of the file and its log */
+	uid_t owner;
+};
+
+/* Both refuse what the checks above refuse. ret_facts may be NULL. */
+int container_open_read(const char *path, sqlite3 **ret, struct container_facts *ret_facts);
 /* In place: -EPERM if others can write in its folder, or it belongs to another user. */
 int container_open_write(const struct place *place, sqlite3 **ret);
 

@@ -325,7 +325,7 @@ static int copy_read(struct source *source, sqlite3 **ret)
 	return 0;
 }
 
-int container_open_read(const char *path, sqlite3 **ret, size_t *ret_size)
+int container_open_read(const char *path, sqlite3 **ret, struct container_facts *ret_facts)
 {
 	AUTO(container_close_auto) sqlite3 *db = NULL;
 	AUTO(source_deinit) struct source source;
@@ -344,7 +344,7 @@ int container_open_read(const char *path, sqlite3 **ret, size_t *ret_size)
 	if (err)
 		return err;
 	*ret = take_ptr(db);
-	if (ret_size)
-		*ret_size = source.size;
+	if (ret_facts)
+		*ret_facts = (struct container_facts){ source.size, source.info.st_uid };
 	return 0;
 }

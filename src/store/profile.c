@@ -142,13 +142,14 @@ int profile_open(const char *path, struct profile **ret)
 {
 	AUTO(profile_destroy_auto) struct profile *profile = mem_zalloc(sizeof(*profile));
 	struct profile_source *source = profile->source = mem_zalloc(sizeof(*source));
-	size_t size = 0;
+	struct container_facts facts = {};
 	int err;
 
 	source->path = mem_strdup(path);
-	if ((err = container_open_read(path, &source->db, &size)))
+	if ((err = container_open_read(path, &source->db, &facts)))
 		return err;
-	source->memory_left = MEMORY_MIN + 2 * size;
+	source->memory_left = MEMORY_MIN + 2 * facts.size;
+	profile->owner = facts.owner;
 	reader_arrays_begin(profile);
 	if (sqlite3_exec(source->db, "begin", NULL, NULL, NULL))
 		return container_error(source->db, path, "read");

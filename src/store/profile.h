@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "store/store.h"
 
@@ -77,6 +78,7 @@ struct profile {
 	size_t loss_count;
 
 	bool finished; /* false: the recorder was killed */
+	uid_t owner; /* of the file; 0 of a profile that was made in memory */
 	struct profile_source *source; /* where what is not loaded yet comes from; NULL: nowhere */
 	void *memory; /* owns every text and list */
 };

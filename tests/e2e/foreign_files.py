@@ -7,7 +7,10 @@ Each attack is first shown to work on a program that does not defend itself (sql
 a test that attacks wrongly would pass for nothing.
 """
 
+import base64
+import gzip
 import os
+import re
 import shutil
 import signal
 import sqlite3
@@ -261,6 +264,70 @@ def kept_of(path):
     finally:
         if database:
             database.close()
+
+
+EVIL = """
+int main(void)
+{
+	for (volatile long i = 0; i < 300000000;)
+#line 1 "%s"
+		i += 2;
+}
+"""
+
+
+class Source(unittest.TestCase):
+    """A program says itself what its source is called, and can name a file that its user may not read."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.secret, cls.profile = lib.scratch("secret"), lib.scratch("evil.db")
+        cls.folder = folder(0o1777)
+        program = os.path.join(cls.folder, "evil")
+        bytes_put(cls.secret, b"precious words\n")
+        os.chmod(cls.secret, 0o600)
+        source = lib.scratch("evil.c")
+        bytes_put(source, (EVIL % cls.secret).encode())
+        subprocess.run(["gcc", "-g", "-O1", "-o", program, source], check=True)
+        os.chown(program, ATTACKER, ATTACKER)
+        assay("record", "-q", "-o", cls.profile, "--", program)
+
+    def annotated(self, profile=None):
+        return assay("annotate", "main", "-i", profile or self.profile, "--module", "evil")
+
+    def test_what_not_everybody_may_read(self):
+        run = self.annotated()
+        self.assertNotIn("precious", run.stdout)
+        self.assertIn("secret:1", run.stdout)
+        self.assertIn("not shown as source", run.stderr)
+        path = lib.scratch("evil.html")
+        assay("html", "-i", self.profile, "-o", path)
+        packed = re.search(rb'id="profile">([A-Za-z0-9+/=]+)<', bytes_of(path))[1]
+        page = gzip.decompress(base64.b64decode(packed))
+        self.assertIn(b'"evil"', page)
+        self.assertNotIn(b"precious", page)
+
+    def test_what_everybody_may_read(self):
+        place = os.path.dirname(self.secret)
+        modes = [stat.S_IMODE(os.stat(path).st_mode) for path in (self.secret, place)]
+        try:
+            os.chmod(self.secret, 0o644)
+            os.chmod(place, 0o700)
+            self.assertNotIn("precious", self.annotated().stdout, "nobody else comes into its folder")
+            os.chmod(place, 0o755)
+            self.assertIn("precious", self.annotated().stdout)
+        finally:
+            os.chmod(self.secret, modes[0])
+            os.chmod(place, modes[1])
+
+    def test_a_program_of_ones_own(self):
+        program, profile = lib.scratch("mine"), lib.scratch("mine_evil.db")
+        shutil.copy(os.path.join(self.folder, "evil"), program)
+        assay("record", "-q", "-o", profile, "--", program)
+        self.assertIn("precious", assay("annotate", "main", "-i", profile, "--module", "mine").stdout)
+        os.chown(profile, ATTACKER, ATTACKER)
+        self.assertNotIn("precious", assay("annotate", "main", "-i", profile, "--module", "mine").stdout,
+                         "another user's profile may say anything")
 
 
 class Writing(unittest.TestCase):
