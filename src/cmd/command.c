@@ -10,6 +10,7 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/option_text.h"
+#include "report/output.h"
 
 const struct command *command_find(const char *name)
 {
@@ -62,16 +63,15 @@ int command_failure(void)
 
 int command_output_check(void)
 {
-	errno = 0;
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return EXIT_DONE;
-	log_error("standard output: cannot be written: %s", strerror(errno ? errno : EIO));
-	return EXIT_FAILED;
+	int err = output_stream_check(stdout);
+
+	if (err)
+		log_error("standard output: cannot be written: %s", strerror(err));
+	return err ? EXIT_FAILED : EXIT_DONE;
 }
 
 void command_signals_ignore(void)
 {
-	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
 }
 

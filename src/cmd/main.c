@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
+#include <fcntl.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/log.h"
@@ -61,10 +64,40 @@ static bool is_one_of(const char *text, const char *a, const char *b)
 	return !strcmp(text, a) || !strcmp(text, b);
 }
 
+static void on_file_size(int number)
+{
+}
+
+/*
+ * A file that may not grow is an error like others. A handler, unlike SIG_IGN, ends at an exec: the
+ * programs that are run have what they would have without us.
+ */
+static void file_size_handle(void)
+{
+	struct sigaction action = { .sa_handler = on_file_size, .sa_flags = SA_RESTART }, old;
+
+	if (sigaction(SIGXFSZ, NULL, &old) == 0 && old.sa_handler == SIG_DFL)
+		sigaction(SIGXFSZ, &action, NULL);
+}
+
+/*
+ * No file that is opened gets the number of a standard stream that is closed, where messages would
+ * be written into it. Reading and writing there fail as before, and programs that are executed have
+ * it closed.
+ */
+static void closed_streams_fill(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			open("/dev/null", (fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) | O_CLOEXEC);
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *command;
 
+	closed_streams_fill();
+	file_size_handle();
 	setlocale(LC_CTYPE, "");
 	if (argc < 2) {
 		overview_print(stderr);

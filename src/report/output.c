@@ -83,14 +83,25 @@ int output_open(struct output *output, const char *path, bool pager)
 	return 0;
 }
 
+int output_stream_check(FILE *file)
+{
+	errno = 0;
+	if (fflush(file))
+		return errno ? errno : EIO;
+	if (!ferror(file))
+		return 0;
+	/* It failed earlier, and the reason is lost; what is written now fails for the same. */
+	clearerr(file);
+	return fputc('\n', file) == EOF || fflush(file) ? errno : EIO;
+}
+
 static int stream_close(struct output *output)
 {
-	int err = 0;
+	int err;
 
 	if (!output->file)
 		return 0;
-	if (fflush(output->file) || ferror(output->file))
-		err = errno ? errno : EIO;
+	err = output_stream_check(output->file);
 	if (output->file != stdout && fclose(output->file) && !err)
 		err = errno;
 	output->file = NULL;
@@ -113,7 +124,6 @@ int output_close(struct output *output, bool ok)
 {
 	int err;
 
-	errno = 0;
 	err = stream_close(output);
 	if (output->path)
 		err = file_finish(output, ok, err);

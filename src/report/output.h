@@ -24,6 +24,9 @@ int output_open(struct output *output, const char *path, bool pager);
  */
 int output_close(struct output *output, bool ok);
 
+/* 0, or why not all that was written has left; a reason that came earlier is found again. */
+int output_stream_check(FILE *file);
+
 enum output_color { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 /* AUTO: on a terminal, unless NO_COLOR is set or TERM is dumb. */
 bool output_color(const struct output *output, enum output_color wish);

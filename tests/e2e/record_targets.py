@@ -372,6 +372,29 @@ class Refusals(unittest.TestCase):
         self.assertEqual(contents(witness), b"end\n", words)
         self.assertRegex(words, "warning: .*space left on .*the command goes on without being recorded")
 
+    def test_limit_of_file_sizes(self):
+        """It is an error that is said, not a signal; the command has the signal as it was."""
+        limited = lib.scratch("limited.db")
+        for command in (f"record -o {limited} -- true", f"html -i {self.spent()} -o {limited}",
+                        f"merge {self.spent()} {self.spent()} -o {limited}"):
+            done = subprocess.run(["sh", "-c", f"ulimit -f 8; {lib.ASSAY} {command}"], capture_output=True, text=True)
+            with self.subTest(command=command):
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertRegex(done.stderr, "limited.db.*(too large|too big|[Ll]imit)")
+        for default in (True, False):
+            done = subprocess.run([lib.ASSAY, "record", "-q", "-o", lib.scratch("state.db"), "--", "grep", "SigIgn",
+                                   "/proc/self/status"], capture_output=True, text=True, check=True,
+                                  preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_DFL if default
+                                                                   else signal.SIG_IGN))
+            ignored = int(done.stdout.split()[1], 16) >> (signal.SIGXFSZ - 1) & 1
+            self.assertEqual(ignored, 0 if default else 1)
+
+    def spent(self):
+        path = lib.scratch("spent.db")
+        if not os.path.exists(path):
+            lib.record("-F", "997", "--", lib.build("spend.c"), "0.2", output=path)
+        return path
+
     def test_failure_keeps_the_existing_profile(self):
         path = lib.scratch("kept.db")
         with open(path, "wb") as file:
