@@ -188,8 +188,8 @@ enum { C_SELF, C_SHARE, C_TOTAL, C_TOTAL_SHARE, C_COLUMNS };
 static const struct column code_columns[] = {
 	[C_SELF] = { "self", "Self", COLUMN_COUNT },
 	[C_SHARE] = { "share", "Self%", COLUMN_SHARE },
-	[C_TOTAL] = { "total", "Total", COLUMN_COUNT },
-	[C_TOTAL_SHARE] = { "total_share", "Total%", COLUMN_SHARE },
+	[C_TOTAL] = { "total", "Total", COLUMN_COUNT, .spare = 2 },
+	[C_TOTAL_SHARE] = { "total_share", "Total%", COLUMN_SHARE, .spare = 3 },
 };
 
 static void code_fill(const struct measured_rows *rows, const struct measured *from,

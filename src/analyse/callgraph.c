@@ -217,11 +217,11 @@ enum {
 
 static const struct column graph_columns[] = {
 	[G_TOTAL] = { "total", "Total", COLUMN_COUNT },
-	[G_TOTAL_SHARE] = { "total_share", "Total%", COLUMN_SHARE },
+	[G_TOTAL_SHARE] = { "total_share", "Total%", COLUMN_SHARE, .spare = 1 },
 	[G_PART] = { "part", "Part", COLUMN_SHARE },
-	[G_SELF] = { "self", "Self", COLUMN_COUNT },
-	[G_SHARE] = { "share", "Self%", COLUMN_SHARE },
-	[G_SITE] = { "site", "Call site", COLUMN_ADDRESS, COLUMN_PEOPLE, .spare = 1 },
+	[G_SELF] = { "self", "Self", COLUMN_COUNT, .spare = 2 },
+	[G_SHARE] = { "share", "Self%", COLUMN_SHARE, .spare = 3 },
+	[G_SITE] = { "site", "Call site", COLUMN_ADDRESS, COLUMN_PEOPLE, .spare = 4 },
 	[G_PLACE] = { "place", "Line", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_PLACE,
 		      .comfort = 13 },
 	[G_TEXT] = { "function", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_NAME,

@@ -6,9 +6,9 @@
 enum { F_MODULE, F_TEXT, F_SYMBOL, F_ADDRESS, F_INLINED, F_COLUMNS };
 
 static const struct column function_columns[] = {
-	[F_MODULE] = { "module", "Module", COLUMN_TEXT, .elastic = true, .comfort = 10 },
+	[F_MODULE] = { "module", "Module", COLUMN_TEXT, .elastic = true, .comfort = 8 },
 	[F_TEXT] = { "function", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_NAME,
-		     .comfort = 22 },
+		     .comfort = 18 },
 	[F_SYMBOL] = { "symbol", "", COLUMN_TEXT, COLUMN_DATA },
 	[F_ADDRESS] = { "address", "", COLUMN_ADDRESS, COLUMN_DATA },
 	[F_INLINED] = { "inlined", "", COLUMN_BOOL, COLUMN_DATA },
@@ -79,10 +79,11 @@ int view_modules(const struct profile *profile, const struct view_request *reque
 enum { L_PLACE, L_MODULE, L_TEXT, L_FILE, L_LINE, L_SYMBOL, L_COLUMNS };
 
 static const struct column line_columns[] = {
-	[L_PLACE] = { "place", "Line", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_PLACE },
-	[L_MODULE] = { "module", "Module", COLUMN_TEXT, .elastic = true, .comfort = 10 },
+	[L_PLACE] = { "place", "Line", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_PLACE,
+		      .comfort = 13 },
+	[L_MODULE] = { "module", "Module", COLUMN_TEXT, .elastic = true, .comfort = 8, .spare = 1 },
 	[L_TEXT] = { "function", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_NAME,
-		     .comfort = 22 },
+		     .comfort = 18 },
 	[L_FILE] = { "file", "", COLUMN_TEXT, COLUMN_DATA },
 	[L_LINE] = { "line", "", COLUMN_INTEGER, COLUMN_DATA },
 	[L_SYMBOL] = { "symbol", "", COLUMN_TEXT, COLUMN_DATA },

@@ -55,7 +55,7 @@ static const struct option_choice formats[] = {
 
 #define WISH(member) OPTION_FIELD(struct request, wish.member)
 #define NUMBERS "N[,N...]"
-#define NOT_BY_THREAD "values are not kept by process or thread"
+#define NOT_BY_THREAD "what it shows is not kept by process or thread"
 #define ROWS_BELONG_TOGETHER "its rows belong together"
 
 /* clang-format off */

@@ -107,8 +107,8 @@ static void views_take_what_they_use(void **state)
 		       "--by-callsite: the view tree does not take it; it is for callgraph");
 	assert_refused(
 		"args?tid=1",
-		"--tid: the view args does not take it, because values are not kept by "
-		"process or thread; it is for all views but cpus, losses, coverage, invariants, "
+		"--tid: the view args does not take it, because what it shows is not kept "
+		"by process or thread; it is for all views but cpus, losses, coverage, invariants, "
 		"args, blocks, values, runs and marktime");
 	assert_refused("layers?heat=loads",
 		       "--heat: the view layers does not take it; it is for executed, paths and "

@@ -253,8 +253,8 @@ enum {
 static const struct column tree_columns[] = {
 	[T_TOTAL] = { "total", "Total", COLUMN_COUNT },
 	[T_TOTAL_SHARE] = { "total_share", "Total%", COLUMN_SHARE },
-	[T_SELF] = { "self", "Self", COLUMN_COUNT },
-	[T_SHARE] = { "share", "Self%", COLUMN_SHARE },
+	[T_SELF] = { "self", "Self", COLUMN_COUNT, .spare = 1 },
+	[T_SHARE] = { "share", "Self%", COLUMN_SHARE, .spare = 2 },
 	[T_MODULE] = { "module", "", COLUMN_TEXT, COLUMN_DATA },
 	[T_TEXT] = { "function", "Function", COLUMN_TEXT, COLUMN_PEOPLE, true, .cut = CUT_NAME,
 		     .comfort = 30 },

@@ -62,6 +62,16 @@ class Reports(unittest.TestCase):
                     for line in run(*arguments, "--width", str(width)).stdout.splitlines():
                         self.assertLessEqual(len(line), width, line)
 
+    def test_names_are_read_on_a_phone(self):
+        """At 40 columns numbers that can be had elsewhere make room for names, and the footer says which."""
+        for view in ("functions", "lines", "tree", "callgraph"):
+            done = run("report", view, "-i", self.profiles["samples"], "--no-pager", "--limit", "3", "--width", "40")
+            with self.subTest(view=view):
+                header = done.stdout.splitlines()[0]
+                self.assertLessEqual(header.index("Function"), 26, done.stdout)
+                self.assertIn("too narrow for the columns", done.stdout)
+                self.assertLessEqual(max(map(len, done.stdout.splitlines())), 40, done.stdout)
+
     def test_limit_limits(self):
         for name, view, arguments, _ in self.tables:
             with self.subTest(profile=name, view=view):
@@ -125,6 +135,19 @@ class Reports(unittest.TestCase):
         failed = run("trace", "--summary", "/nosuch/file", "-o", lib.scratch("summary.db"), "--", "true", code=1)
         self.assertIn("/nosuch/file: cannot write the summary", failed.stderr)
         self.assertIn("with --summary", failed.stderr)
+
+    def test_output_that_cannot_be_written(self):
+        """The reason is told whether the first or the last bytes fail; a reader who has enough is no failure."""
+        for command in ("report", "report values --json" if lib.IS_ROOT else "report tree --json", "html -o -", "doctor"):
+            profile = "" if command == "doctor" else " -i " + self.profiles["samples"]
+            for target, code, reason in ((">/dev/full", 1, "No space left on device"), (">&-", 1, "Bad file descriptor"),
+                                         ("| head -c 10", 0, "")):
+                with self.subTest(command=command, target=target):
+                    done = subprocess.run(["bash", "-c", f"set -o pipefail; {lib.ASSAY} {command}{profile} {target}"],
+                                          capture_output=True, text=True)
+                    self.assertIn(reason, done.stderr)
+                    if command != "doctor" or target != "| head -c 10":
+                        self.assertEqual(done.returncode, code, done.stderr)
 
 
 if __name__ == "__main__":
