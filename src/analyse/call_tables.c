@@ -14,6 +14,7 @@ enum {
 	C_BASE,
 	C_SHARE,
 	C_CALLS,
+	C_SAMPLES,
 	C_LATER_CUM, /* of functions, which are ranked by base */
 	C_ELAPSED,
 	C_LEVEL,
@@ -26,6 +27,7 @@ enum {
 	C_TEXT,
 	C_SYMBOL,
 	C_GROUP,
+	C_SELF_SAMPLES,
 	C_COUNT
 };
 
@@ -36,6 +38,7 @@ enum {
 		[C_BASE] = { "base", "Base" unit, COLUMN_COUNT, .optional = true },                \
 		[C_SHARE] = { "share", "Share", COLUMN_SHARE },                                    \
 		[C_CALLS] = { "calls", "Calls", COLUMN_COUNT },                                    \
+		[C_SAMPLES] = { "samples", "Samples", COLUMN_COUNT, .optional = true },            \
 		[C_LATER_CUM] = { "later_cum", "Cum" unit, COLUMN_COUNT, COLUMN_PEOPLE,            \
 				  .optional = true },                                              \
 		[C_ELAPSED] = { "elapsed", "Elapsed" unit, COLUMN_COUNT, .optional = true,         \
@@ -51,6 +54,7 @@ enum {
 			     .cut = CUT_NAME, .comfort = 30 },                                     \
 		[C_SYMBOL] = { "symbol", "", COLUMN_TEXT, COLUMN_DATA },                           \
 		[C_GROUP] = { "group", "", COLUMN_INTEGER, COLUMN_DATA },                          \
+		[C_SELF_SAMPLES] = { "self_samples", "", COLUMN_COUNT, COLUMN_DATA },              \
 	}
 // clang-format on
 
@@ -71,6 +75,7 @@ struct work {
 	uint64_t base; /* ticks of all threads */
 	uint64_t calls; /* the same */
 	bool timed;
+	bool sampled; /* there are samples beside the calls */
 };
 
 /* An amount below 0 is less than the hooks' own cost that was subtracted: it is shown as 0. */
@@ -176,6 +181,13 @@ static void tree_choose(struct work *work, const struct call_snapshot *snapshot,
 	}
 }
 
+static void samples_put(const struct call_snapshot *snapshot, const struct call_row *row,
+			struct cell *cells)
+{
+	cells[C_SAMPLES] = cell_number(snapshot->samples[row->node]);
+	cells[C_SELF_SAMPLES] = cell_number(row->samples);
+}
+
 static void tree_row_put(struct work *work, const struct call_result *result, size_t group,
 			 const struct call_row *row)
 {
@@ -186,6 +198,8 @@ static void tree_row_put(struct work *work, const struct call_result *result, si
 	cells[C_TID] = cell_integer(result->tid);
 	cells[C_COMM] = cell_text(table_own(work->table, mem_strdup(result->name)));
 	cells[C_GROUP] = cell_integer((int64_t)group);
+	if (work->sampled)
+		samples_put(&result->snapshot, row, cells);
 	if (!row->level)
 		thread_name(work, result, cells);
 }
@@ -213,6 +227,20 @@ static size_t *results_order(const struct call_input *input)
 	return order;
 }
 
+/* So that the samples of all rows are those that were kept. */
+static void off_put(struct work *work, uint64_t samples, const char *text)
+{
+	struct cell *cells;
+
+	if (!samples)
+		return;
+	cells = table_row_add(work->table);
+	cells[C_SAMPLES] = cells[C_SELF_SAMPLES] = cell_number(samples);
+	cells[C_LEVEL] = cell_integer(0);
+	cells[C_GROUP] = cell_integer((int64_t)work->input->count);
+	cells[C_SYMBOL] = cells[C_TEXT] = cell_text(text);
+}
+
 static void tree_fill(struct work *work)
 {
 	AUTO(free_ptr) size_t *order = results_order(work->input);
@@ -235,6 +263,8 @@ static void tree_fill(struct work *work)
 		table_limit_tree(work->table, C_CUM, work->input->limit);
 	else if (work->input->limit)
 		table_limit(work->table, work->input->limit);
+	off_put(work, work->input->off.paths, "[samples on paths that no call took]");
+	off_put(work, work->input->off.threads, "[samples of threads whose calls are not known]");
 }
 
 int call_input_stanzas(const struct call_input *input, struct call_stanzas *ret)
@@ -312,6 +342,7 @@ static void sums_make(struct work *work)
 		const struct call_snapshot *snapshot = &work->input->results[i]->snapshot;
 
 		work->timed |= snapshot->head.metrics > 0;
+		work->sampled |= snapshot->samples[CALL_ROOT] > 0;
 		if (snapshot->head.metrics)
 			work->base += call_snapshot_sum(snapshot, CALL_ROOT, 0)->base;
 		for (uint32_t at = 1; at < snapshot->reached; at++)
@@ -326,7 +357,7 @@ int call_table_make(const char *view, const struct call_input *input, struct tab
 	const struct column *columns = is_tree	      ? tree_columns[input->plain]
 				       : is_functions ? function_columns[input->plain]
 						      : caller_columns[input->plain];
-	struct work work = { .input = input };
+	struct work work = { .input = input, .sampled = input->sampled };
 	struct call_stanzas stanzas = {};
 	int err;
 

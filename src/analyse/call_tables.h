@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "analyse/call_samples.h"
 #include "analyse/table.h"
 #include "calls/snapshot.h"
 #include "calls/reports.h"
@@ -26,6 +27,8 @@ struct call_input {
 	const struct call_name *names;
 	double tick; /* ns */
 	bool plain; /* what calls cost is not time; tick is 1 */
+	bool sampled; /* tree: there is a recording of samples, if perhaps none on a path */
+	struct call_samples_off off; /* tree: samples on no path */
 	uint64_t kept; /* calls of all threads, whatever was selected; 0: those of the results */
 	const struct profile_named_count *losses;
 	size_t loss_count;

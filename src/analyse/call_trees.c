@@ -3,6 +3,7 @@
  * A tree of calls is made from its rows as a source makes it from calls: nodes are linked in the
  * order of their ids, in which parents come first, and the snapshot that is taken of it checks the
  * links and adds up. Routines become numbers of names: a function has one, wherever it is called.
+ * Stack samples of the same profile are put on the paths before.
  */
 #include "analyse/call_trees.h"
 
@@ -39,7 +40,7 @@ struct making {
 	uint32_t *sizes; /* by tree: nodes */
 	uint32_t *roots; /* by tree: the first node */
 	uint32_t tree_count;
-	uint64_t *calls, *base, *elapsed; /* by node */
+	uint64_t *calls, *base, *elapsed, *samples; /* by node */
 	bool timed; /* there are rows of the cost */
 	enum call_cost cost;
 };
@@ -89,7 +90,11 @@ static void amounts_read(struct making *making)
 
 		if (!strcmp(row->metric, "calls")) {
 			making->calls[row->node] += row->base;
-		} else if (!strcmp(row->metric, costs[making->cost])) {
+			continue;
+		}
+		if (!strcmp(row->metric, costs[COST_SAMPLES]))
+			making->samples[row->node] += row->base;
+		if (!strcmp(row->metric, costs[making->cost])) {
 			making->timed = true;
 			making->base[row->node] += row->base;
 			making->elapsed[row->node] += row->elapsed;
@@ -134,7 +139,8 @@ static void node_make(struct making *making, uint32_t id, char *nodes)
 				    .child = CALL_NONE,
 				    .sibling = CALL_NONE,
 				    .instance = CALL_NONE,
-				    .calls = row->parent ? making->calls[id] : 1 };
+				    .calls = row->parent ? making->calls[id] : 1,
+				    .samples = making->samples[id] };
 	if (making->timed)
 		node->amounts[0] = (struct call_amount){ making->base[id], making->elapsed[id] };
 	if (!row->parent)
@@ -193,6 +199,7 @@ static void making_deinit(struct making *making)
 	free(making->calls);
 	free(making->base);
 	free(making->elapsed);
+	free(making->samples);
 }
 
 static void input_make(struct call_trees *trees)
@@ -214,8 +221,16 @@ static void input_make(struct call_trees *trees)
 	trees->input.loss_count = recording->loss_count;
 }
 
-int call_trees_init(struct call_trees *trees, const struct profile *profile,
-		    const struct filter *filter, enum call_cost cost)
+static void stack_samples_add(struct making *making)
+{
+	struct call_trees *trees = making->trees;
+
+	trees->input.sampled = true;
+	trees->input.off = call_samples_place(trees->profile, trees->filter, making->samples);
+}
+
+static int trees_make(struct call_trees *trees, const struct profile *profile,
+		      const struct filter *filter, enum call_cost cost, bool with_samples)
 {
 	size_t count = profile->call_node_count;
 	AUTO(making_deinit)
@@ -228,7 +243,8 @@ int call_trees_init(struct call_trees *trees, const struct profile *profile,
 				 .roots = numbers_make(count),
 				 .calls = sums_make(count),
 				 .base = sums_make(count),
-				 .elapsed = sums_make(count) };
+				 .elapsed = sums_make(count),
+				 .samples = sums_make(count) };
 	int err = 0;
 
 	*trees = (struct call_trees){ .profile = profile, .filter = filter };
@@ -241,6 +257,8 @@ int call_trees_init(struct call_trees *trees, const struct profile *profile,
 			       "they were not recorded by 'assay calls %s'",
 			       costs[cost], cost_options[cost]);
 	}
+	if (with_samples)
+		stack_samples_add(&making);
 	trees_number(&making);
 	for (uint32_t i = 0; i < making.tree_count && !err; i++) {
 		uint32_t thread = profile->call_nodes[making.roots[i]].thread;
@@ -256,6 +274,12 @@ int call_trees_init(struct call_trees *trees, const struct profile *profile,
 	}
 	input_make(trees);
 	return 0;
+}
+
+int call_trees_init(struct call_trees *trees, const struct profile *profile,
+		    const struct filter *filter, enum call_cost cost)
+{
+	return trees_make(trees, profile, filter, cost, false);
 }
 
 void call_trees_deinit(struct call_trees *trees)
@@ -283,13 +307,14 @@ static bool is_wanted(const void *ctx, const struct call_name *name)
 int call_view(const char *view, const struct profile *profile, const struct view_request *request,
 	      struct table **ret)
 {
+	bool with_samples = !strcmp(view, "tree") && profile_recording(profile, RECORDING_SAMPLES);
 	struct call_trees trees;
 	int err;
 
 	if (request->bottom_up || request->by_callsite)
 		return err_set(-EINVAL, "--%s: of samples only; calls are told apart by their path",
 			       request->bottom_up ? "bottom-up" : "by-callsite");
-	err = call_trees_init(&trees, profile, &request->filter, request->cost);
+	err = trees_make(&trees, profile, &request->filter, request->cost, with_samples);
 	if (err)
 		return err;
 	trees.input.plain = request->cost != COST_TIME;

@@ -193,11 +193,21 @@ static bool is_measured_by(const struct view *view, enum view_metric metric)
 	return !view->metrics || view->metrics >> metric & 1;
 }
 
-static enum view_metric metric_choose(const struct view *view, const struct profile *profile,
-				      enum view_metric wish)
+/* Not if what is asked for can only be said of samples. */
+static bool is_joined(const struct view *view, const struct profile *profile,
+		      const struct view_request *wish)
 {
-	if (wish != METRIC_AUTO)
-		return wish;
+	return view->joins && !wish->bottom_up && !wish->has_time &&
+	       profile_holds(profile, DOMAIN_CALLS) && profile_holds(profile, DOMAIN_SAMPLES);
+}
+
+static enum view_metric metric_choose(const struct view *view, const struct profile *profile,
+				      const struct view_request *wish)
+{
+	if (wish->metric != METRIC_AUTO)
+		return wish->metric;
+	if (is_joined(view, profile, wish))
+		return METRIC_CALLS;
 	if (profile_holds(profile, DOMAIN_SAMPLES))
 		return METRIC_SAMPLES;
 	if (view->nested && profile_holds(profile, DOMAIN_CALLS))
@@ -239,13 +249,15 @@ int view_domains(const struct view *view, const struct profile *profile,
 	int err;
 
 	if (view->takes & TAKES_METRIC) {
-		enum view_metric metric = metric_choose(view, profile, request->metric);
+		enum view_metric metric = metric_choose(view, profile, request);
 
 		if (!is_measured_by(view, metric))
 			return metric_refuse(view, metric);
 		needs |= metric_domains(metric);
 		if (view->nested && metric == METRIC_INSTRUCTIONS)
 			needs |= DOMAIN_PATHS;
+		if (metric_domains(metric) == DOMAIN_CALLS && is_joined(view, profile, request))
+			needs |= DOMAIN_SAMPLES;
 	}
 	if (request->by_phase)
 		needs |= DOMAIN_PATHS;
@@ -269,7 +281,7 @@ static int request_settle(const struct view *view, const struct profile *profile
 		err = order_check(profile);
 	if (!err && wish->items.count)
 		err = sites_items_check(profile, &wish->items, "item");
-	wish->metric = metric_choose(view, profile, wish->metric);
+	wish->metric = metric_choose(view, profile, wish);
 	if (wish->metric == METRIC_ALLOCATED) { /* a short way to say it */
 		wish->metric = METRIC_CALLS;
 		wish->cost = COST_BYTES;

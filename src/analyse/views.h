@@ -19,7 +19,9 @@
 
 /* What rows of code and threads can be measured by. Columns: name, text, domain, what it is. */
 #define VIEW_METRICS(X)                                                                            \
-	X(AUTO, "auto", 0, "samples if there are any, otherwise what was executed, or calls")      \
+	X(AUTO, "auto", 0,                                                                         \
+	  "samples if there are any, otherwise what was executed, or calls; tree: calls, with "    \
+	  "samples beside them")                                                                   \
 	X(SAMPLES, "samples", DOMAIN_SAMPLES, "how often the sampler found a thread there")        \
 	X(INSTRUCTIONS, "instructions", DOMAIN_EXECUTED, "how many instructions were executed")    \
 	X(BLOCKS, "blocks", DOMAIN_EXECUTED, "how many blocks were executed")                      \
@@ -134,6 +136,7 @@ struct view {
 	unsigned metrics; /* that it can be measured by, a bit each; 0: all */
 	double min_share; /* unless given */
 	double min_invariance; /* unless given */
+	bool joins; /* of calls, it has the samples as well: that is chosen if there are both */
 	bool nested; /* it shows stacks; those of executed code come from the order of execution */
 	bool limits; /* it limits itself: in what it counts instead of rows */
 };

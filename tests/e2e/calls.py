@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-# Serves: T2, T3, T4, T5, T7, T8, T9.
+# Serves: T1, T2, T3, T4, T5, T7, T8, T9.
 """assay calls on programs whose calls are known, and beside callgrind.
 
 Counts are exact, whatever the program does: longjmp, exceptions, fork, threads, signals, SIGKILL.
@@ -266,6 +266,64 @@ class Profile(unittest.TestCase):
         self.report("report", "lines", "-i", "example.db", code=1)
         self.report("report", "tree", "--metric", "instructions", "-i", "example.db", code=1)
         self.report("report", "tree", "--bottom-up", "-i", "example.db", code=2)
+
+
+class Samples(unittest.TestCase):
+    """Calls of one run and samples of another, in one tree."""
+
+    @staticmethod
+    def run_assay(*words, code=0):
+        run = subprocess.run([ASSAY, *words], capture_output=True, text=True, cwd=SCRATCH, timeout=60)
+        assert run.returncode == code, (words, run.returncode, run.stderr)
+        return run.stdout
+
+    def report(self, view, name, *options):
+        return json.loads(self.run_assay("report", view, "-i", name, "--json", "--min-share", "0", *options))
+
+    def one_tree(self, way):
+        program = [build("calls_shapes.c"), "burn"]
+        calls("--with", way, "-o", f"{way}.db", program=program)
+        self.run_assay("record", "-o", f"{way}-samples.db", "--", *program, code=5)
+        self.run_assay("merge", f"{way}.db", f"{way}-samples.db", "-o", f"{way}-both.db")
+        sampled = self.report("functions", f"{way}-samples.db")
+        found = self.report("tree", f"{way}-both.db")
+        rows = found["rows"]
+        known = by_symbol(sampled)
+        self.assertEqual(found["totals"]["kept"], self.report("tree", f"{way}.db")["totals"]["kept"])  # calls
+        self.assertEqual(sum(row["self_samples"] for row in rows), sampled["totals"]["kept"])
+        self.assertEqual(sum(row["samples"] for row in rows if row["level"] == 0), sampled["totals"]["kept"])
+        main = next(row for row in rows if row["symbol"] == "main")
+        paths = {row["symbol"]: row for row in rows if row["level"] == main["level"] + 1 and row["calls"]}
+        # A sample in the dynamic linker may be on a path that the other run did not take.
+        off = sum(row["samples"] for row in rows if "no call took" in row["symbol"])
+        self.assertLess(off, 0.05 * sampled["totals"]["kept"])
+        for name in ("heavy", "light"):
+            self.assertEqual(paths[name]["calls"], 1)
+            self.assertLessEqual(known[name]["total"] - off, paths[name]["samples"], name)
+            self.assertLessEqual(paths[name]["samples"], known[name]["total"], name)
+        share = paths["heavy"]["samples"] / (paths["heavy"]["samples"] + paths["light"]["samples"])
+        self.assertAlmostEqual(share, 0.75, delta=0.08)  # it burns three times as much
+        return rows
+
+    def test_hooks(self):
+        self.one_tree("hooks")
+        self.assertRegex(self.run_assay("report", "tree", "-i", "hooks-both.db"), r"Calls +Samples")
+        self.assertIn("Total%", self.run_assay("report", "tree", "-i", "hooks-both.db", "--metric", "samples"))
+        self.assertNotIn("Samples", self.run_assay("report", "tree", "-i", "hooks.db"))
+
+    def test_engine(self):
+        symbols = [row["symbol"] for row in self.one_tree("engine")]
+        self.assertIn("__libc_start_call_main", symbols)
+
+    def test_of_another_program(self):
+        """Samples that belong to none of the trees are said, so that sums hold."""
+        calls("-o", "calls.db", program=[build("calls_shapes.c"), "example"])
+        self.run_assay("record", "-o", "other.db", "--", shutil.which("python3"), "-c", "sum(range(10000000))")
+        self.run_assay("merge", "calls.db", "other.db", "-o", "apart.db")
+        rows = self.report("tree", "apart.db")["rows"]
+        kept = self.report("functions", "other.db")["totals"]["kept"]
+        self.assertEqual([(row["symbol"], row["samples"]) for row in rows if row["samples"]],
+                         [("[samples of threads whose calls are not known]", kept)])
 
 
 class Others(unittest.TestCase):

@@ -123,6 +123,9 @@ class Example(unittest.TestCase):
             "select metric, base from call_amount join call_node on call_node.id = node where parent != 0 and base > 0").fetchall()
         self.assertEqual(sorted(rows), sorted([("calls", 1), ("calls", 1), ("samples", 1), ("samples", 1), ("time", 5),
                                                ("objects", 2), ("bytes", 128)]))
+        rows = found(run("report", "tree", "-i", "mixed.db", "--json", "--min-share", "0").stdout)["rows"]
+        self.assertEqual([(row["level"], row["calls"], row["samples"], row["self_samples"]) for row in rows[1:]],
+                         [(1, 1, 2, 1), (2, 1, 1, 1)])
 
     def test_bad_files(self):
         whole = example()

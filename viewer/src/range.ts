@@ -133,7 +133,7 @@ export function tableInRange(app: App, table: Table): Table|null {
 				profile.threads.map(one => `${one.pid}:${one.process}`),
 				row => `${name(row, "pid")}:${name(row, "comm")}`);
 		case "tree":
-			return treeInRange(app, table);
+			return table.column("total") < 0 ? null : treeInRange(app, table);
 		case "callgraph":
 			return graphInRange(app, table);
 		default:
