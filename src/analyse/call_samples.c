@@ -18,7 +18,7 @@
  * A thread's samples belong to its own tree if both recordings saw the same thread; not all of them
  * know when it was started. If they are of two runs of a program, they belong to the tree of the
  * thread of that name, which is a process's first thread if they are of such; if several have it,
- * to no tree.
+ * of the one in the same executable file; if there are several, to no tree.
  *
  *  1. Each sample of a thread that is chosen is on one path, or counted as off the paths or trees.
  *  2. Functions are the same if they are the same row, or have the same name in modules of the same
@@ -42,7 +42,7 @@ enum { NOWHERE = 0 }; /* a path that no call took */
 #define PRUNED UINT32_MAX
 
 /* What makes threads the same, the best first. */
-enum likeness { SAME_THREAD, SAME_NUMBERS, SAME_NAME, LIKENESS_COUNT };
+enum likeness { SAME_THREAD, SAME_NUMBERS, SAME_PROGRAM, SAME_NAME, LIKENESS_COUNT };
 
 /* Trees by a text that tells their threads apart, or does not. */
 struct tree_names {
@@ -140,6 +140,9 @@ static char *thread_text(const struct profile *profile, uint32_t thread, enum li
 				  row->started);
 	case SAME_NUMBERS:
 		return mem_printf("%u/%u/%u/%s", process->machine, process->pid, row->tid, comm);
+	case SAME_PROGRAM:
+		return mem_printf("%d/%s/%s", row->tid == process->pid, comm,
+				  process->exe ? process->exe : "");
 	default:
 		return mem_printf("%d/%s", row->tid == process->pid, comm);
 	}

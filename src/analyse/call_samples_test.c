@@ -287,6 +287,33 @@ static void threads_of_two_runs_are_matched_by_name(void **state)
 	both_deinit(&both);
 }
 
+/* A script and the program that it executes are two programs of one name. */
+static void programs_are_told_apart_by_their_files(void **state)
+{
+	static const char *const files[] = { "/bin/sh", "/bin/tool", "/bin/tool", "/bin/other" };
+	struct both both;
+	uint32_t work, threads[4];
+
+	both_init(&both);
+	work = function(&both, both.program, "work");
+	for (uint32_t i = 0; i < 4; i++) {
+		uint32_t process = fixture_process(&both.fixture, 10 + i, 0, "tool");
+
+		both.fixture.processes.items[process].exe = files[i];
+		threads[i] = fixture_thread(&both.fixture, process, 10 + i, "tool");
+	}
+	for (int i = 0; i < 2; i++)
+		called(&both, threads[i], called(&both, threads[i], 0, 0), work);
+	sampled(&both, threads[2], STACK(work), 1);
+	sampled(&both, threads[3], STACK(work), 2);
+	tree_check(&both, &all,
+		   (const char *[]){ "0 thread 10 of process 10, tool 0 0", "1 work 0 0",
+				     "0 thread 11 of process 11, tool 1 0", "1 work 1 1",
+				     "0 [samples of threads whose calls are not known] 2 2",
+				     NULL });
+	both_deinit(&both);
+}
+
 /* What only samples can say is said of samples. */
 static void the_tree_of_samples_is_still_there(void **state)
 {
@@ -320,6 +347,7 @@ int main(void)
 		cmocka_unit_test(other_builds_are_known_by_name),
 		cmocka_unit_test(pruned_paths_have_their_samples),
 		cmocka_unit_test(threads_of_two_runs_are_matched_by_name),
+		cmocka_unit_test(programs_are_told_apart_by_their_files),
 		cmocka_unit_test(the_tree_of_samples_is_still_there),
 	};
 
