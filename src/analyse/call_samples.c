@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Finds the path of calls that each stack sample was taken on, frame by frame from the outermost
- * one in, and each place on a stack only once for each tree.
+ * Finds the path of calls that each stack sample was taken on, or on which a thread waited, frame
+ * by frame from the outermost one in, and each place on a stack only once for each tree.
  *
  * A frame is the function that was called, with all that was inlined into it. It leads from a path
  * to the one that goes on with this function. What it does if there is none:
@@ -52,6 +52,9 @@ struct tree_names {
 
 struct placing {
 	const struct profile *profile;
+	const struct filter *filter; /* NULL: all threads */
+	uint64_t *amounts; /* by path */
+	struct call_samples_off off;
 	struct map below; /* of a path and a symbol: the path that goes on with it */
 	bool *called; /* by symbol */
 	struct strtab texts; /* names of the symbols that were called come first */
@@ -59,6 +62,8 @@ struct placing {
 	uint32_t *same; /* by symbol: the one that was called + 1; 0: not looked for yet */
 	struct tree_names trees[LIKENESS_COUNT];
 	struct map places; /* of a tree and a stack: the path */
+	uint32_t *roots; /* by thread: its tree, once it was looked for */
+	bool *rooted; /* by thread: it was looked for */
 };
 
 /* --- Functions -------------------------------------------------------------------------------- */
@@ -266,9 +271,19 @@ static void paths_read(struct placing *placing)
 	}
 }
 
-static bool is_chosen(const struct placing *placing, const struct filter *filter, uint32_t thread)
+static void placing_init(struct placing *placing, const struct profile *profile,
+			 const struct filter *filter, uint64_t *amounts)
 {
-	return !filter || filter_thread(filter, placing->profile, thread);
+	*placing = (struct placing){
+		.profile = profile,
+		.filter = filter,
+		.amounts = amounts,
+		.called = mem_zalloc(profile->symbol_count + 1),
+		.same = mem_zalloc((profile->symbol_count + 1) * sizeof(*placing->same)),
+		.roots = mem_zalloc((profile->thread_count + 1) * sizeof(*placing->roots)),
+		.rooted = mem_zalloc(profile->thread_count + 1),
+	};
+	paths_read(placing);
 }
 
 static void placing_deinit(struct placing *placing)
@@ -283,50 +298,55 @@ static void placing_deinit(struct placing *placing)
 	array_deinit(&placing->symbols);
 	free(placing->called);
 	free(placing->same);
+	free(placing->roots);
+	free(placing->rooted);
 }
 
-/* By thread: its tree. Only threads with samples are looked for. */
-static uint32_t *roots_find(struct placing *placing)
+static bool is_chosen(const struct placing *placing, uint32_t thread)
 {
-	const struct profile *p = placing->profile;
-	uint32_t *roots = mem_zalloc((p->thread_count + 1) * sizeof(*roots));
-	AUTO(free_ptr) bool *known = mem_zalloc(p->thread_count + 1);
+	return !placing->filter || filter_thread(placing->filter, placing->profile, thread);
+}
 
-	for (size_t i = 0; i < p->sample_count; i++) {
-		uint32_t thread = p->samples[i].thread;
+static void amount_place(struct placing *placing, uint32_t thread, uint32_t stack, uint64_t amount)
+{
+	uint32_t root, path;
 
-		if (!known[thread])
-			roots[thread] = root_of(placing, thread);
-		known[thread] = true;
-	}
-	return roots;
+	if (!placing->rooted[thread])
+		placing->roots[thread] = root_of(placing, thread);
+	placing->rooted[thread] = true;
+	root = placing->roots[thread];
+	if (!is_chosen(placing, root ? placing->profile->call_nodes[root].thread : thread))
+		return;
+	path = root ? stack_place(placing, root, stack) : NOWHERE;
+	*(!root		    ? &placing->off.threads
+	  : path == NOWHERE ? &placing->off.paths
+			    : &placing->amounts[path]) += amount;
 }
 
 struct call_samples_off call_samples_place(const struct profile *profile,
 					   const struct filter *filter, uint64_t *samples)
 {
-	AUTO(placing_deinit)
-	struct placing placing = {
-		.profile = profile,
-		.called = mem_zalloc(profile->symbol_count + 1),
-		.same = mem_zalloc((profile->symbol_count + 1) * sizeof(*placing.same)),
-	};
-	AUTO(free_ptr) uint32_t *roots = NULL;
-	struct call_samples_off off = {};
+	AUTO(placing_deinit) struct placing placing;
 
-	paths_read(&placing);
-	roots = roots_find(&placing);
+	placing_init(&placing, profile, filter, samples);
 	for (size_t i = 0; i < profile->sample_count; i++) {
 		const struct profile_sample *row = &profile->samples[i];
-		uint32_t root = roots[row->thread], path;
 
-		if (!is_chosen(&placing, filter,
-			       root ? profile->call_nodes[root].thread : row->thread))
-			continue;
-		path = root ? stack_place(&placing, root, row->stack) : NOWHERE;
-		*(!root		    ? &off.threads
-		  : path == NOWHERE ? &off.paths
-				    : &samples[path]) += row->count;
+		amount_place(&placing, row->thread, row->stack, row->count);
 	}
-	return off;
+	return placing.off;
+}
+
+struct call_samples_off call_waits_place(const struct profile *profile, const struct filter *filter,
+					 uint64_t *ns)
+{
+	AUTO(placing_deinit) struct placing placing;
+
+	placing_init(&placing, profile, filter, ns);
+	for (size_t i = 0; i < profile->wait_count; i++) {
+		const struct profile_wait *row = &profile->waits[i];
+
+		amount_place(&placing, row->thread, row->stack, row->total + row->queued);
+	}
+	return placing.off;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Stack samples on the paths of calls of the same profile. */
+/* Stack samples, and waits, on the paths of calls of the same profile. */
 #pragma once
 
 #include <stdint.h>
@@ -7,7 +7,7 @@
 #include "analyse/filter.h"
 #include "store/profile.h"
 
-/* Samples that are on no path of calls. */
+/* Samples, or ns of waiting, that are on no path of calls. */
 struct call_samples_off {
 	uint64_t paths; /* that no call took, in trees that there are */
 	uint64_t threads; /* that have no tree, or it is not known which */
@@ -19,3 +19,6 @@ struct call_samples_off {
  */
 struct call_samples_off call_samples_place(const struct profile *profile,
 					   const struct filter *filter, uint64_t *samples);
+/* The same of ns that threads waited, until they were on a processor again. */
+struct call_samples_off call_waits_place(const struct profile *profile, const struct filter *filter,
+					 uint64_t *ns);

@@ -23,7 +23,8 @@ struct both {
 	struct profile profile;
 	struct profile_call_node nodes[NODES];
 	struct profile_call_amount amounts[NODES];
-	uint32_t node_count, amount_count;
+	struct profile_wait waits[4];
+	uint32_t node_count, amount_count, wait_count;
 	uint32_t program, library, kernel, rebuilt, marks;
 	uint32_t address; /* of the next function */
 };
@@ -104,31 +105,39 @@ static struct table *tree_of(struct both *both, const struct view_request *reque
 	both->profile.call_node_count = both->node_count + 1;
 	both->profile.call_amounts = both->amounts;
 	both->profile.call_amount_count = both->amount_count;
+	both->profile.waits = both->waits;
+	both->profile.wait_count = both->wait_count;
 	assert_int_equal(view_run(view_find("tree"), &both->profile, request, &table), 0);
 	return table;
 }
 
 static const struct view_request all = { .min_share = 0, .min_invariance = -1 };
 
-/* Each row as "level name samples self_samples". */
-static void tree_check(struct both *both, const struct view_request *request,
-		       const char *const *expected)
+/* Each row as "level name below self", of the two columns. */
+static void rows_check(struct both *both, const struct view_request *request,
+		       const char *below_name, const char *self_name, const char *const *expected)
 {
 	struct table *table = tree_of(both, request);
 	int level = table_column(table, "level"), symbol = table_column(table, "symbol");
-	int samples = table_column(table, "samples"), self = table_column(table, "self_samples");
+	int below = table_column(table, below_name), self = table_column(table, self_name);
 
 	for (size_t i = 0; i < table->row_count; i++) {
 		const struct cell *row = table_row(table, i);
 		char line[128];
 
 		snprintf(line, sizeof(line), "%d %s %d %d", (int)row[level].integer,
-			 row[symbol].text, (int)row[samples].number, (int)row[self].number);
+			 row[symbol].text, (int)row[below].number, (int)row[self].number);
 		assert_non_null(*expected);
 		assert_string_equal(line, *expected++);
 	}
 	assert_null(*expected);
 	table_destroy(table);
+}
+
+static void tree_check(struct both *both, const struct view_request *request,
+		       const char *const *expected)
+{
+	rows_check(both, request, "samples", "self_samples", expected);
 }
 
 static void both_deinit(struct both *both)
@@ -186,8 +195,8 @@ static void samples_find_their_paths(void **state)
 	tree_check(&both, &all,
 		   (const char *[]){ "0 thread 7 of process 7, program 6271 3", "1 main 6268 6148",
 				     "2 main 8 8", "2 sort 112 32", "3 compare 80 80",
-				     "4 sort@plt 0 0",
-				     "0 [samples on paths that no call took] 1920 1920", NULL });
+				     "4 sort@plt 0 0", "0 [on paths that no call took] 1920 1920",
+				     NULL });
 	both_deinit(&both);
 }
 
@@ -235,7 +244,7 @@ static void pruned_paths_have_their_samples(void **state)
 	tree_check(&both, &all,
 		   (const char *[]){ "0 thread 7 of process 7, program 3 0", "1 a 3 0",
 				     "2 [pruned] 3 3", "1 b 0 0",
-				     "0 [samples on paths that no call took] 4 4", NULL });
+				     "0 [on paths that no call took] 4 4", NULL });
 	both_deinit(&both);
 }
 
@@ -278,8 +287,7 @@ static void threads_of_two_runs_are_matched_by_name(void **state)
 				     "0 thread 11 of process 10, reader 4 0", "1 work 4 4",
 				     "0 thread 12 of process 10, program 1 0", "1 work 1 1",
 				     "0 thread 13 of process 10, program 32 0", "1 work 32 32",
-				     "0 [samples of threads whose calls are not known] 24 24",
-				     NULL });
+				     "0 [of threads whose calls are not known] 24 24", NULL });
 	*array_push(&only.filter.tids) = 11;
 	tree_check(&both, &only,
 		   (const char *[]){ "0 thread 11 of process 10, reader 4 0", "1 work 4 4", NULL });
@@ -309,8 +317,52 @@ static void programs_are_told_apart_by_their_files(void **state)
 	tree_check(&both, &all,
 		   (const char *[]){ "0 thread 10 of process 10, tool 0 0", "1 work 0 0",
 				     "0 thread 11 of process 11, tool 1 0", "1 work 1 1",
-				     "0 [samples of threads whose calls are not known] 2 2",
-				     NULL });
+				     "0 [of threads whose calls are not known] 2 2", NULL });
+	both_deinit(&both);
+}
+
+/* Waits are on paths as samples are, with the time that the thread was queued in the end. */
+static void waits_find_their_paths(void **state)
+{
+	struct both both;
+	struct view_request only = all;
+	uint32_t thread, other, root, first, work, read_fn, syscall_fn, stack;
+
+	both_init(&both);
+	thread = fixture_thread(&both.fixture, fixture_process(&both.fixture, 7, 0, "program"), 7,
+				"program");
+	other = fixture_thread(&both.fixture, fixture_process(&both.fixture, 8, 0, "other"), 8,
+			       "other");
+	work = function(&both, both.program, "work");
+	read_fn = function(&both, both.library, "read");
+	syscall_fn = function(&both, both.kernel, "schedule");
+	root = called(&both, thread, 0, 0);
+	first = called(&both, thread, root, work);
+	called(&both, thread, first, read_fn);
+	sampled(&both, thread, STACK(work), 5);
+	stack = fixture_stack(&both.fixture, 0, place(&both, work, 0));
+	both.waits[0] = (struct profile_wait){ .thread = thread, .stack = stack, .total = 3 };
+	stack = fixture_stack(&both.fixture, stack, place(&both, read_fn, 0));
+	stack = fixture_stack(&both.fixture, stack, place(&both, syscall_fn, 0));
+	both.waits[1] = (struct profile_wait){
+		.thread = thread, .stack = stack, .total = 1000, .queued = 200
+	};
+	both.waits[2] = (struct profile_wait){ .thread = thread, .queued = 20 };
+	both.waits[3] = (struct profile_wait){ .thread = other, .stack = stack, .total = 7 };
+	both.wait_count = 4;
+	fixture_recording(&both.fixture, RECORDING_WAITS)->kept = 4;
+	rows_check(&both, &all, "waited_ns", "self_waited_ns",
+		   (const char *[]){ "0 thread 7 of process 7, program 1203 0", "1 work 1203 3",
+				     "2 read 1200 1200", "0 [on paths that no call took] 20 20",
+				     "0 [of threads whose calls are not known] 7 7", NULL });
+	tree_check(&both, &all,
+		   (const char *[]){ "0 thread 7 of process 7, program 5 0", "1 work 5 5",
+				     "2 read 0 0", "0 [on paths that no call took] 0 0",
+				     "0 [of threads whose calls are not known] 0 0", NULL });
+	*array_push(&only.filter.tids) = 8;
+	rows_check(&both, &only, "waited_ns", "self_waited_ns",
+		   (const char *[]){ "0 [of threads whose calls are not known] 7 7", NULL });
+	array_deinit(&only.filter.tids);
 	both_deinit(&both);
 }
 
@@ -348,6 +400,7 @@ int main(void)
 		cmocka_unit_test(pruned_paths_have_their_samples),
 		cmocka_unit_test(threads_of_two_runs_are_matched_by_name),
 		cmocka_unit_test(programs_are_told_apart_by_their_files),
+		cmocka_unit_test(waits_find_their_paths),
 		cmocka_unit_test(the_tree_of_samples_is_still_there),
 	};
 

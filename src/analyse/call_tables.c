@@ -15,6 +15,7 @@ enum {
 	C_SHARE,
 	C_CALLS,
 	C_SAMPLES,
+	C_WAITED,
 	C_LATER_CUM, /* of functions, which are ranked by base */
 	C_ELAPSED,
 	C_LEVEL,
@@ -28,6 +29,7 @@ enum {
 	C_SYMBOL,
 	C_GROUP,
 	C_SELF_SAMPLES,
+	C_SELF_WAITED,
 	C_COUNT
 };
 
@@ -39,6 +41,8 @@ enum {
 		[C_SHARE] = { "share", "Share", COLUMN_SHARE },                                    \
 		[C_CALLS] = { "calls", "Calls", COLUMN_COUNT },                                    \
 		[C_SAMPLES] = { "samples", "Samples", COLUMN_COUNT, .optional = true },            \
+		[C_WAITED] = { "waited_ns", "Waited ns", COLUMN_COUNT, .optional = true,           \
+			       .spare = 1 },                                                       \
 		[C_LATER_CUM] = { "later_cum", "Cum" unit, COLUMN_COUNT, COLUMN_PEOPLE,            \
 				  .optional = true },                                              \
 		[C_ELAPSED] = { "elapsed", "Elapsed" unit, COLUMN_COUNT, .optional = true,         \
@@ -54,6 +58,7 @@ enum {
 			     .cut = CUT_NAME, .comfort = 30 },                                     \
 		[C_SYMBOL] = { "symbol", "", COLUMN_TEXT, COLUMN_DATA },                           \
 		[C_GROUP] = { "group", "", COLUMN_INTEGER, COLUMN_DATA },                          \
+		[C_SELF_WAITED] = { "self_waited_ns", "", COLUMN_COUNT, COLUMN_DATA },             \
 		[C_SELF_SAMPLES] = { "self_samples", "", COLUMN_COUNT, COLUMN_DATA },              \
 	}
 // clang-format on
@@ -76,6 +81,7 @@ struct work {
 	uint64_t calls; /* the same */
 	bool timed;
 	bool sampled; /* there are samples beside the calls */
+	uint64_t waited; /* ns on all paths */
 };
 
 /* An amount below 0 is less than the hooks' own cost that was subtracted: it is shown as 0. */
@@ -153,8 +159,9 @@ static bool is_wanted(const struct work *work, uint64_t routine)
  * has nothing large below it.
  */
 static void tree_choose(struct work *work, const struct call_snapshot *snapshot,
-			const struct call_rows *rows, bool *ret)
+			const struct call_rows *rows, const uint64_t *waited, bool *ret)
 {
+	uint64_t least_waited = (uint64_t)(work->input->min_share * (double)work->waited);
 	uint64_t least = (uint64_t)(work->input->min_share *
 				    (double)(work->timed ? at_least_none(work->base) : 0));
 
@@ -174,7 +181,9 @@ static void tree_choose(struct work *work, const struct call_snapshot *snapshot,
 			}
 	}
 	for (size_t i = 0; i < rows->count; i++) {
-		if (ret[i] && at_least_none(rows->items[i].cum) < least) {
+		bool is_long = waited && waited[rows->items[i].node] > least_waited;
+
+		if (ret[i] && !is_long && at_least_none(rows->items[i].cum) < least) {
 			ret[i] = false;
 			work->table->omitted++;
 		}
@@ -188,8 +197,8 @@ static void samples_put(const struct call_snapshot *snapshot, const struct call_
 	cells[C_SELF_SAMPLES] = cell_number(row->samples);
 }
 
-static void tree_row_put(struct work *work, const struct call_result *result, size_t group,
-			 const struct call_row *row)
+static struct cell *tree_row_put(struct work *work, const struct call_result *result, size_t group,
+				 const struct call_row *row)
 {
 	struct cell *cells = row_put(work, row);
 
@@ -202,6 +211,16 @@ static void tree_row_put(struct work *work, const struct call_result *result, si
 		samples_put(&result->snapshot, row, cells);
 	if (!row->level)
 		thread_name(work, result, cells);
+	return cells;
+}
+
+static void waited_put(const struct work *work, size_t result, const struct call_row *row,
+		       const uint64_t *below, struct cell *cells)
+{
+	if (!below)
+		return;
+	cells[C_WAITED] = cell_number(below[row->node]);
+	cells[C_SELF_WAITED] = cell_number(work->input->waited[result][row->node]);
 }
 
 static int result_compare(const void *a, const void *b, void *ctx)
@@ -227,15 +246,46 @@ static size_t *results_order(const struct call_input *input)
 	return order;
 }
 
-/* So that the samples of all rows are those that were kept. */
-static void off_put(struct work *work, uint64_t samples, const char *text)
+/* ns that were waited on each path, and on those that go on from it. */
+static uint64_t *waited_below(const struct work *work, size_t result)
+{
+	const struct call_snapshot *snapshot = &work->input->results[result]->snapshot;
+	uint64_t *sums;
+
+	if (!work->input->waited)
+		return NULL;
+	sums = mem_zalloc(((size_t)snapshot->head.count + 1) * sizeof(*sums));
+	for (uint32_t i = snapshot->reached; i-- > 0;) {
+		uint32_t number = snapshot->order[i];
+
+		sums[number] += work->input->waited[result][number];
+		if (number != CALL_ROOT)
+			sums[call_snapshot_node(snapshot, number)->parent] += sums[number];
+	}
+	return sums;
+}
+
+static void waited_sum(struct work *work)
+{
+	for (size_t i = 0; i < work->input->count && work->input->waited; i++) {
+		AUTO(free_ptr) uint64_t *sums = waited_below(work, i);
+
+		work->waited += sums[CALL_ROOT];
+	}
+}
+
+/* So that the samples of all rows are those that were kept, and so with the time. */
+static void off_put(struct work *work, uint64_t samples, uint64_t waited, const char *text)
 {
 	struct cell *cells;
 
-	if (!samples)
+	if (!samples && !waited)
 		return;
 	cells = table_row_add(work->table);
-	cells[C_SAMPLES] = cells[C_SELF_SAMPLES] = cell_number(samples);
+	if (work->sampled)
+		cells[C_SAMPLES] = cells[C_SELF_SAMPLES] = cell_number(samples);
+	if (work->input->waited)
+		cells[C_WAITED] = cells[C_SELF_WAITED] = cell_number(waited);
 	cells[C_LEVEL] = cell_integer(0);
 	cells[C_GROUP] = cell_integer((int64_t)work->input->count);
 	cells[C_SYMBOL] = cells[C_TEXT] = cell_text(text);
@@ -244,17 +294,21 @@ static void off_put(struct work *work, uint64_t samples, const char *text)
 static void tree_fill(struct work *work)
 {
 	AUTO(free_ptr) size_t *order = results_order(work->input);
+	const struct call_samples_off *off = &work->input->off, *waits = &work->input->waited_off;
 
+	waited_sum(work);
 	for (size_t i = 0; i < work->input->count; i++) {
 		const struct call_result *result = work->input->results[order[i]];
 		struct call_rows rows = {};
 		AUTO(free_ptr) bool *chosen = mem_zalloc(result->snapshot.reached + 1);
+		AUTO(free_ptr) uint64_t *waited = waited_below(work, order[i]);
 
 		call_report_tree(&result->snapshot, 0, &rows);
-		tree_choose(work, &result->snapshot, &rows, chosen);
+		tree_choose(work, &result->snapshot, &rows, waited, chosen);
 		for (size_t at = 0; at < rows.count; at++)
 			if (chosen[at])
-				tree_row_put(work, result, i, &rows.items[at]);
+				waited_put(work, order[i], &rows.items[at], waited,
+					   tree_row_put(work, result, i, &rows.items[at]));
 		array_deinit(&rows);
 	}
 	work->table->level_column = C_LEVEL;
@@ -263,8 +317,8 @@ static void tree_fill(struct work *work)
 		table_limit_tree(work->table, C_CUM, work->input->limit);
 	else if (work->input->limit)
 		table_limit(work->table, work->input->limit);
-	off_put(work, work->input->off.paths, "[samples on paths that no call took]");
-	off_put(work, work->input->off.threads, "[samples of threads whose calls are not known]");
+	off_put(work, off->paths, waits->paths, "[on paths that no call took]");
+	off_put(work, off->threads, waits->threads, "[of threads whose calls are not known]");
 }
 
 int call_input_stanzas(const struct call_input *input, struct call_stanzas *ret)

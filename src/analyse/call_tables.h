@@ -29,6 +29,9 @@ struct call_input {
 	bool plain; /* what calls cost is not time; tick is 1 */
 	bool sampled; /* tree: there is a recording of samples, if perhaps none on a path */
 	struct call_samples_off off; /* tree: samples on no path */
+	/* tree: by result and node, ns that were waited there; NULL: nobody looked */
+	uint64_t *const *waited;
+	struct call_samples_off waited_off; /* ns on no path */
 	uint64_t kept; /* calls of all threads, whatever was selected; 0: those of the results */
 	const struct profile_named_count *losses;
 	size_t loss_count;

@@ -3,7 +3,7 @@
  * A tree of calls is made from its rows as a source makes it from calls: nodes are linked in the
  * order of their ids, in which parents come first, and the snapshot that is taken of it checks the
  * links and adds up. Routines become numbers of names: a function has one, wherever it is called.
- * Stack samples of the same profile are put on the paths before.
+ * Stack samples and waits of the same profile are put on the paths before.
  */
 #include "analyse/call_trees.h"
 
@@ -40,7 +40,7 @@ struct making {
 	uint32_t *sizes; /* by tree: nodes */
 	uint32_t *roots; /* by tree: the first node */
 	uint32_t tree_count;
-	uint64_t *calls, *base, *elapsed, *samples; /* by node */
+	uint64_t *calls, *base, *elapsed, *samples, *waited; /* by node */
 	bool timed; /* there are rows of the cost */
 	enum call_cost cost;
 };
@@ -149,6 +149,19 @@ static void node_make(struct making *making, uint32_t id, char *nodes)
 	node_at(nodes, parent, making->timed)->child = number;
 }
 
+static uint64_t *waited_make(const struct making *making, uint32_t tree)
+{
+	uint64_t *waited = mem_zalloc(((size_t)making->sizes[tree] + 1) * sizeof(*waited));
+
+	for (uint32_t i = making->roots[tree], left = making->sizes[tree]; left; i++) {
+		if (making->tree_of[i] != tree + 1)
+			continue;
+		waited[making->number[i]] = making->waited[i];
+		left--;
+	}
+	return waited;
+}
+
 static int tree_make(struct making *making, uint32_t tree)
 {
 	const struct profile *p = making->profile;
@@ -174,6 +187,8 @@ static int tree_make(struct making *making, uint32_t tree)
 		return err;
 	*array_push(&making->trees->results) = result;
 	making->trees->threads[making->trees->results.count - 1] = thread;
+	if (making->trees->waited)
+		making->trees->waited[making->trees->results.count - 1] = waited_make(making, tree);
 	return 0;
 }
 
@@ -200,6 +215,7 @@ static void making_deinit(struct making *making)
 	free(making->base);
 	free(making->elapsed);
 	free(making->samples);
+	free(making->waited);
 }
 
 static void input_make(struct call_trees *trees)
@@ -221,16 +237,25 @@ static void input_make(struct call_trees *trees)
 	trees->input.loss_count = recording->loss_count;
 }
 
-static void stack_samples_add(struct making *making)
+/* What else the profile has of threads and their stacks. */
+static void stacks_add(struct making *making)
 {
 	struct call_trees *trees = making->trees;
+	const struct profile *profile = trees->profile;
 
-	trees->input.sampled = true;
-	trees->input.off = call_samples_place(trees->profile, trees->filter, making->samples);
+	if (profile_recording(profile, RECORDING_SAMPLES)) {
+		trees->input.sampled = true;
+		trees->input.off = call_samples_place(profile, trees->filter, making->samples);
+	}
+	if (profile_recording(profile, RECORDING_WAITS)) {
+		trees->waited = mem_zalloc((making->tree_count + 1) * sizeof(*trees->waited));
+		trees->input.waited = trees->waited;
+		trees->input.waited_off = call_waits_place(profile, trees->filter, making->waited);
+	}
 }
 
 static int trees_make(struct call_trees *trees, const struct profile *profile,
-		      const struct filter *filter, enum call_cost cost, bool with_samples)
+		      const struct filter *filter, enum call_cost cost, bool with_stacks)
 {
 	size_t count = profile->call_node_count;
 	AUTO(making_deinit)
@@ -244,7 +269,8 @@ static int trees_make(struct call_trees *trees, const struct profile *profile,
 				 .calls = sums_make(count),
 				 .base = sums_make(count),
 				 .elapsed = sums_make(count),
-				 .samples = sums_make(count) };
+				 .samples = sums_make(count),
+				 .waited = sums_make(count) };
 	int err = 0;
 
 	*trees = (struct call_trees){ .profile = profile, .filter = filter };
@@ -257,9 +283,9 @@ static int trees_make(struct call_trees *trees, const struct profile *profile,
 			       "they were not recorded by 'assay calls %s'",
 			       costs[cost], cost_options[cost]);
 	}
-	if (with_samples)
-		stack_samples_add(&making);
 	trees_number(&making);
+	if (with_stacks)
+		stacks_add(&making);
 	for (uint32_t i = 0; i < making.tree_count && !err; i++) {
 		uint32_t thread = profile->call_nodes[making.roots[i]].thread;
 
@@ -284,6 +310,9 @@ int call_trees_init(struct call_trees *trees, const struct profile *profile,
 
 void call_trees_deinit(struct call_trees *trees)
 {
+	for (size_t i = 0; trees->waited && i < trees->results.count; i++)
+		free(trees->waited[i]);
+	free(trees->waited);
 	call_results_deinit(&trees->results);
 	array_each(&trees->texts, text)
 		free(*text);
@@ -307,14 +336,13 @@ static bool is_wanted(const void *ctx, const struct call_name *name)
 int call_view(const char *view, const struct profile *profile, const struct view_request *request,
 	      struct table **ret)
 {
-	bool with_samples = !strcmp(view, "tree") && profile_recording(profile, RECORDING_SAMPLES);
 	struct call_trees trees;
 	int err;
 
 	if (request->bottom_up || request->by_callsite)
 		return err_set(-EINVAL, "--%s: of samples only; calls are told apart by their path",
 			       request->bottom_up ? "bottom-up" : "by-callsite");
-	err = trees_make(&trees, profile, &request->filter, request->cost, with_samples);
+	err = trees_make(&trees, profile, &request->filter, request->cost, !strcmp(view, "tree"));
 	if (err)
 		return err;
 	trees.input.plain = request->cost != COST_TIME;

@@ -14,6 +14,7 @@ struct call_trees {
 	uint32_t *threads; /* of each result: index in the profile */
 	struct call_results results; /* owned */
 	struct call_name *names; /* owned */
+	uint64_t **waited; /* of each result, by node; owned; NULL: not asked for */
 	size_t name_count;
 	ARRAY(char *) texts; /* of names that were made */
 	const struct profile *profile;

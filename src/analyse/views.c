@@ -201,6 +201,19 @@ static bool is_joined(const struct view *view, const struct profile *profile,
 	       profile_holds(profile, DOMAIN_CALLS) && profile_holds(profile, DOMAIN_SAMPLES);
 }
 
+/* What stands beside calls. */
+static unsigned joined_domains(const struct view *view, const struct profile *profile,
+			       const struct view_request *wish)
+{
+	unsigned domains = 0;
+
+	if (is_joined(view, profile, wish))
+		domains |= DOMAIN_SAMPLES;
+	if (view->joins && !wish->has_time && profile_holds(profile, DOMAIN_WAITS))
+		domains |= DOMAIN_WAITS;
+	return domains;
+}
+
 static enum view_metric metric_choose(const struct view *view, const struct profile *profile,
 				      const struct view_request *wish)
 {
@@ -256,8 +269,8 @@ int view_domains(const struct view *view, const struct profile *profile,
 		needs |= metric_domains(metric);
 		if (view->nested && metric == METRIC_INSTRUCTIONS)
 			needs |= DOMAIN_PATHS;
-		if (metric_domains(metric) == DOMAIN_CALLS && is_joined(view, profile, request))
-			needs |= DOMAIN_SAMPLES;
+		if (metric_domains(metric) == DOMAIN_CALLS)
+			needs |= joined_domains(view, profile, request);
 	}
 	if (request->by_phase)
 		needs |= DOMAIN_PATHS;

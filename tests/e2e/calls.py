@@ -315,6 +315,19 @@ class Samples(unittest.TestCase):
         symbols = [row["symbol"] for row in self.one_tree("engine")]
         self.assertIn("__libc_start_call_main", symbols)
 
+    def test_waits(self):
+        """What record --off-cpu saw is on the paths as well; a nap uses no processor, and is shown all the same."""
+        program = [build("calls_shapes.c"), "burn"]
+        calls("-o", "waiting.db", program=program)
+        self.run_assay("record", "--off-cpu", "-o", "waits.db", "--", *program, code=5)
+        self.run_assay("merge", "waiting.db", "waits.db", "-o", "waited.db")
+        rows = self.report("tree", "waited.db")["rows"]
+        waited = sum(row["total_ns"] + row["queued_ns"] for row in self.report("waits", "waits.db")["rows"])
+        self.assertEqual(sum(row["self_waited_ns"] for row in rows), waited)
+        nap = next(row for row in rows if row["symbol"] == "nap" and row["calls"])
+        self.assertGreaterEqual(nap["waited_ns"], 195e6)  # of 200 ms
+        self.assertRegex(self.run_assay("report", "tree", "-i", "waited.db"), r"Waited ns(.*\n)+.* nap\n")
+
     def test_of_another_program(self):
         """Samples that belong to none of the trees are said, so that sums hold."""
         calls("-o", "calls.db", program=[build("calls_shapes.c"), "example"])
@@ -323,7 +336,7 @@ class Samples(unittest.TestCase):
         rows = self.report("tree", "apart.db")["rows"]
         kept = self.report("functions", "other.db")["totals"]["kept"]
         self.assertEqual([(row["symbol"], row["samples"]) for row in rows if row["samples"]],
-                         [("[samples of threads whose calls are not known]", kept)])
+                         [("[of threads whose calls are not known]", kept)])
 
 
 class Others(unittest.TestCase):
