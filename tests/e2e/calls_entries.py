@@ -77,7 +77,9 @@ class Stacks(unittest.TestCase):
     def test_callgrind_agrees(self):
         program = build("calls_entries.cc", "gcc-pg", "-O2", "-pg", compiler="g++")
         out = os.path.join(SCRATCH, "callgrind.out")
-        run("valgrind", "--tool=callgrind", "--compress-strings=no", f"--callgrind-out-file={out}", program, code=3)
+        # Valgrind may deliver a last SIGPROF when libc has already put back what it found there for the signal.
+        run("env", "--ignore-signal=PROF", "valgrind", "--tool=callgrind", "--compress-strings=no",
+            f"--callgrind-out-file={out}", program, code=3)
         expected = {}
         with open(out, encoding="utf-8", errors="replace") as file:
             callee = None
