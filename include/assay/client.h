@@ -21,8 +21,8 @@
  *		... counts.reads, counts.writes
  *
  * The text is that of the mark as it was given (-m 'mark:parse'), or of what a pattern found, the
- * routine's name. No system call is made. Where nobody counts such a mark it returns 0, and all
- * counts are 0.
+ * routine's name. No system call is made. Where nobody counts such a mark, or some access to marked
+ * data was lost, it returns 0, and all counts are 0.
  *
  * If the program is not being recorded, each of the two is a load, a branch and two instructions
  * that do nothing. Nothing has to be linked. For GCC and Clang on x86-64, in C and C++; elsewhere,

@@ -122,6 +122,7 @@ static int marks_take(const struct count_options *given, struct marks *marks)
 {
 	int err = 0;
 
+	marks_accesses_limit(marks, given->accesses_max);
 	for (size_t i = 0; i < given->marks.count && !err; i++)
 		err = marks_add(marks, given->marks.items[i]);
 	if (!err && given->file)

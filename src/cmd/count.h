@@ -15,6 +15,7 @@ struct count_options {
 	struct option_texts rules;
 	const char *sweep; /* a module whose pages are marked in turn; NULL: none */
 	uint32_t follow; /* how many levels of callers are marked; 0: none */
+	uint32_t accesses_max; /* pairs of instruction and data that a thread tells apart */
 	double every; /* seconds between two readings; 0: not given */
 	uint32_t live; /* a process in which another assay count counts; 0: none */
 	struct option_texts add, remove; /* marks that are changed there */

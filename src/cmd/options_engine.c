@@ -148,6 +148,12 @@ static const struct option_row count_rows[] = {
 		  "is rare. With auto and `--pid` the kernel counts for a second, and whoever is "
 		  "cheaper for what was seen counts from then on; the choice and its reasons are "
 		  "said." },
+	{ "max-accesses", 0, OPTION_NUMBER, COUNT(accesses_max), .argument = "N", .low = 2,
+	  .high = MARK_DATA_CELLS_MAX, .initial = "262144",
+	  .help = "Keep at most N rows of `report accesses` for each thread",
+	  .more = "A row takes about 50 bytes once it is used. Behind half of N, new rows say "
+		  "which data was accessed, and not by what; what is beyond N is lost, and counted "
+		  "as `uncounted_access` in `report losses`." },
 	{ "every", 0, OPTION_DURATION, COUNT(every), .argument = "TIME", .otherwise = "1s",
 	  .help = "Read the marks at that interval, and say what they have counted",
 	  .more = "Without it they are read every second, for the profile, and nothing is said; "

@@ -30,7 +30,13 @@ struct marks *marks_create(void)
 	struct marks *marks = mem_zalloc(sizeof(*marks));
 
 	pthread_mutex_init(&marks->lock, NULL);
+	marks->accesses_max = MARK_DATA_CELLS_MAX;
 	return marks;
+}
+
+void marks_accesses_limit(struct marks *marks, uint32_t limit)
+{
+	marks->accesses_max = limit;
 }
 
 void marks_destroy(struct marks *marks)

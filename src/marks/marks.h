@@ -59,6 +59,11 @@ int marks_add_idle(struct marks *marks, const char *text);
  */
 int marks_add_file(struct marks *marks, const char *path);
 size_t marks_count(const struct marks *marks);
+/*
+ * How many pairs of an instruction and marked data each thread may tell apart; otherwise
+ * MARK_DATA_CELLS_MAX. Before marks_publish().
+ */
+void marks_accesses_limit(struct marks *marks, uint32_t limit);
 
 /* area: of MARKS_BYTES, shared with engines, which do not run yet. -ENOSPC: there is no room. */
 int marks_publish(struct marks *marks, void *area);

@@ -87,6 +87,7 @@ struct marks {
 	struct mark_timer *timers; /* in the area; NULL: nothing is timed */
 	uint32_t timer_count;
 	uint64_t untimed; /* marks for which there was no timer */
+	uint32_t accesses_max; /* of struct marks_area */
 	uint64_t failed;
 };
 

@@ -325,6 +325,7 @@ int marks_publish(struct marks *marks, void *area)
 	marks->used = sizeof(*head);
 	head->asks = 1;
 	head->event_limit = EVENT_LIMIT;
+	head->accesses_max = marks->accesses_max;
 	head->regions = regions_of(marks);
 	marks_tools_publish(marks);
 	names_publish(marks, head);

@@ -47,9 +47,10 @@ enum recording_flag {
 	  "what threads used and waited for",                                                      \
 	  "times that a thread left its processor", "waits in this profile",                       \
 	  "assay record --off-cpu -- COMMAND")                                                     \
-	X(MARKS, "marks", "marks", "segments", RECORDING_IS_MAIN,                                  \
-	  "how often marked code was executed",                                                    \
-	  "segments with marked code that threads executed", "segments in this profile",           \
+	X(MARKS, "marks", "marks", "segments and accesses", RECORDING_IS_MAIN,                     \
+	  "how often marked code was executed, and marked data read and written",                  \
+	  "segments that threads executed, and their accesses to marked data",                     \
+	  "segments and accesses in this profile",                                                 \
 	  "assay count -m MARK -- COMMAND")
 // clang-format on
 

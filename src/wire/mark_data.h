@@ -7,9 +7,12 @@
  *	MARK_DATA_FILTER	a byte for each page number, by its low 16 bits: 0 if there may be
  *				something marked in such a page, otherwise 1
  *	MARK_DATA_ASIDES	struct mark_data_aside of each instruction: what it touched last
- *	MARK_DATA_CELLS		struct mark_data_cell, a table by hash: what was counted
+ *	MARK_DATA_CELLS		struct mark_data_cell, in the order in which they came into use:
+ *				what was counted
+ *	MARK_DATA_INDEX		the engine's own: numbers of cells by hash
  *
- * The host reads the cells only.
+ * The host reads the cells only. There may be many; memory is only touched by those in use, and so
+ * are pages of the index, which begins small and grows.
  */
 #pragma once
 
@@ -18,19 +21,23 @@
 enum {
 	MARK_DATA_PAGES = 1 << 16,
 	MARK_DATA_SITES = 1 << 16, /* instructions that have a place; others share one */
-	MARK_DATA_CELL_COUNT = 1 << 14,
+	MARK_DATA_CELLS_MAX = 1 << 18, /* of a thread */
 	MARK_DATA_FILTER = 4096,
 	MARK_DATA_ASIDES = MARK_DATA_FILTER + MARK_DATA_PAGES,
 	MARK_DATA_ASIDE = 32, /* bytes */
 	MARK_DATA_CELLS = MARK_DATA_ASIDES + MARK_DATA_SITES * MARK_DATA_ASIDE,
 	MARK_DATA_CELL = 40, /* bytes */
-	MARK_DATA_WORDS = (MARK_DATA_CELLS + MARK_DATA_CELL_COUNT * MARK_DATA_CELL) / 8,
+	MARK_DATA_INDEX = MARK_DATA_CELLS + MARK_DATA_CELLS_MAX * MARK_DATA_CELL,
+	/* The index with room for n numbers begins behind n numbers, so that smaller ones stay. */
+	MARK_DATA_INDEX_MIN = 1 << 10,
+	MARK_DATA_INDEX_MAX = 2 * MARK_DATA_CELLS_MAX,
+	MARK_DATA_WORDS = (MARK_DATA_INDEX + 2 * MARK_DATA_INDEX_MAX * 4) / 8,
 };
 
 struct mark_data_cell {
 	wire_u64 pc; /* of the instruction; 0: of any */
-	wire_u32 mark; /* number; 0: the cell is free */
-	wire_u32 next; /* the one that came into use before it, + 1; 0: there is none */
+	wire_u32 mark; /* its number */
+	wire_u32 reserved;
 	wire_u64 reads, writes;
 	wire_u64 both; /* read and written by one operand; in neither of the others */
 };
@@ -38,9 +45,9 @@ struct mark_data_cell {
 struct mark_data_memory {
 	wire_u32 ready; /* 1: there is something to read */
 	wire_u32 allocations; /* that have not returned; the engine's own */
-	wire_u32 newest; /* the cell that came into use last, + 1; 0: none is */
-	wire_u32 reserved;
-	wire_u64 unmarked; /* allocations for which there was no room */
+	wire_u32 used; /* cells */
+	wire_u32 index_room; /* numbers that the index has room for; 0: there is none */
+	wire_u64 unmarked; /* objects for which there was no room; accesses to them are not seen */
 	/*
 	 * The registers at the start of a string instruction, whose registers at the end then tell
 	 * the bytes that it has accessed.

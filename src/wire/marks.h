@@ -113,7 +113,9 @@ struct marks_area {
 	 * there for marks that may come, and put no code anywhere.
 	 */
 	wire_u32 tools;
-	wire_u32 reserved[2];
+	/* pairs of an instruction and marked data that a thread may tell apart (mark_data.h) */
+	wire_u32 accesses_max;
+	wire_u32 reserved;
 	wire_u32 tables[MARKS_FILES];
 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# Serves: I1, I2, I3.
+# Serves: I1, I2, I3, S2.
 """Marks that are timed and marks on data, against a single-stepping observer and programs that count what they do."""
 
 import ctypes
@@ -20,20 +20,32 @@ SECONDS = 120
 class Count:
     """A finished assay count."""
 
-    def __init__(self, marks, *command):
+    def __init__(self, marks, *command, options=()):
         self.path = lib.scratch(f"count-data-{time.monotonic_ns()}.db")
         chosen = [word for mark in marks for word in ("-m", mark)]
-        run = subprocess.run([lib.ASSAY, "count", *chosen, "-o", self.path, "--", *command], capture_output=True, text=True,
+        run = subprocess.run([lib.ASSAY, "count", *chosen, *options, "-o", self.path, "--", *command], capture_output=True, text=True,
                              timeout=SECONDS)
         assert run.returncode == 0, (run.returncode, run.stderr)
+        self.said = run.stderr
         self.own = {name: int(value) for name, value in (line.rsplit(" ", 1) for line in run.stdout.splitlines())}
 
-    def report(self, view):
+    def read(self, view):
         run = subprocess.run([lib.ASSAY, "report", view, "-i", self.path, "--json"], capture_output=True, check=True)
-        return json.loads(run.stdout)["rows"]
+        return json.loads(run.stdout)
+
+    def report(self, view):
+        return self.read(view)["rows"]
+
+    def totals(self, view):
+        return self.read(view)["totals"]
 
     def rows(self):
         return {row["mark"].split(",")[0]: row for row in self.report("marks")}
+
+
+def address_of_symbol(program, name):
+    symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+    return int(re.search(rf"(?m)^(\w+) B {name}$", symbols)[1], 16)
 
 
 # --- The observer ---------------------------------------------------------------------------------------------------
@@ -257,19 +269,65 @@ class Data(unittest.TestCase):
         ("insn:lock*,time", "instructions of a kind cannot be timed"),
     )
 
-    def test_many(self):
-        """More marks than a thread has room for: the program ends as ever, and what is not counted is said."""
-        program, marks, size = lib.build("marks_many.c", "-O0", "-no-pie"), lib.scratch("many.marks"), 17000
-        symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
-        table = int(re.search(r"(?m)^(\w+) B table$", symbols)[1], 16)
+    def many(self, size, *options):
+        """(finished Count, what it said) of so many marks of a byte, each written and read once."""
+        program = lib.build("marks_many.c", "-O0", "-no-pie", "-I", os.path.join(lib.ROOT, "include"))
+        marks = lib.scratch("many.marks")
+        start = address_of_symbol(program, "table")
         with open(marks, "w", encoding="ascii") as stream:
-            stream.writelines(f"data:{table + i:#x}+1\n" for i in range(size))
-        path = lib.scratch("many.db")
-        run = subprocess.run([lib.ASSAY, "count", "-q", "-M", marks, "-o", path, "--", program], capture_output=True, text=True,
-                             check=True, timeout=120)
-        missing = int(re.search(r"(\d+) accesses of a thread to marked data are not counted", run.stderr)[1])
-        rows = json.loads(subprocess.run([lib.ASSAY, "report", "marks", "-i", path, "--json"], capture_output=True, check=True).stdout)["rows"]
-        self.assertEqual(sum(row["writes"] for row in rows) + missing, size)
+            stream.writelines(f"data:{start + i:#x}+1\n" for i in range(size))
+        count = Count([], program, f"data:{start:#x}+1", options=["-q", "-M", marks, *options])
+        return count, count.said
+
+    def test_many(self):
+        """Ten thousand objects, each accessed by two instructions: none is missing."""
+        size = 10000
+        count, said = self.many(size)
+        self.assertEqual(said, "")
+        self.assertEqual([(row["reads"], row["writes"]) for row in count.report("marks")], [(1, 1)] * size)
+        accesses = [(row["reads"], row["writes"]) for row in count.report("accesses") if row["symbol"] == "main"]
+        self.assertEqual(sorted(accesses), [(0, 1)] * size + [(1, 0)] * size)
+        self.assertEqual(count.own, {"counted": 1, "reads": 1, "writes": 1})
+        self.assertEqual(count.totals("marks"), {"seen": 2 * size, "kept": 2 * size, "selected": 2 * size, "lost": {}})
+
+    def test_full(self):
+        """
+        More than may be told apart. Half of the rows are of an instruction, each of another object. The other
+        half are of the objects behind these, by whatever instruction. Everything else is lost, and nothing more.
+        """
+        size, room = 17000, 16384
+        lost = 2 * (size - room) + room // 2
+        count, said = self.many(size, "--max-accesses", str(room))
+        self.assertIn(f"lost: {lost} accesses to marked data", said)
+        self.assertEqual([sum(row[kind] for row in count.report("marks")) for kind in ("reads", "writes")],
+                         [room // 2, room])
+        accesses = count.report("accesses")
+        self.assertEqual(len(accesses), room)
+        self.assertEqual([(row["reads"], row["writes"]) for row in accesses if row["symbol"] == "main"], [(0, 1)] * (room // 2))
+        self.check_lost(count, 2 * size - lost, {"uncounted_access": lost})
+        self.assertEqual(count.own, {"counted": 0, "reads": 0, "writes": 0})
+
+    def check_lost(self, count, kept, lost):
+        seen = kept + sum(lost.values())
+        for view in ("marks", "accesses", "losses"):
+            totals = count.totals(view)
+            self.assertEqual([totals["seen"], totals["kept"], totals["lost"]], [seen, kept, lost], view)
+        rows = {row["reason"] or row["kind"]: row["count"] for row in count.report("losses")}
+        self.assertEqual(rows, {"seen": seen, "kept": kept, **lost})
+
+    def test_large(self):
+        """Large objects find room for 64; what was given back makes room again."""
+        program, large, room = lib.build("marks_large.c", "-g", "-O1", "-no-pie"), 100, 64
+        with open(os.path.join(lib.PROGRAMS, "marks_large.c"), encoding="ascii") as stream:
+            line = next(number for number, text in enumerate(stream, 1) if "/* HERE */" in text)
+        heap = f"data:heap:malloc@marks_large.c:{line}"
+        size, start = 2 << 20, address_of_symbol(program, "objects")
+        objects = [f"data:{start + i * size:#x}+{size}" for i in range(large)]
+        for how, marks, kept in (("free", [heap], large), ("keep", [heap], room), ("objects", objects, room)):
+            with self.subTest(how=how):
+                count = Count(marks, program, how)
+                self.assertEqual(sum(row["writes"] for row in count.report("accesses") if row["symbol"] != "malloc"), kept)
+                self.assertEqual(count.totals("marks")["lost"], {"unmarked_object": large - kept} if kept < large else {})
 
     def test_refused(self):
         for mark, sentence in self.REFUSED:

@@ -80,9 +80,9 @@ def section(text, heading):
     return heading + text.split(heading, 1)[1].split(f"\n{mark} ", 1)[0]
 
 
-def names_of(header, listing):
+def names_of(header, listing, folder="src/wire"):
     """The JSON names in an X-macro list."""
-    block = re.search(rf"(?ms)^#define {listing}\(X\)(.*?[^\\])$", read("src/wire", header)).group(1)
+    block = re.search(rf"(?ms)^#define {listing}\(X\)(.*?[^\\])$", read(folder, header)).group(1)
     return re.findall(r'X\(\w+,\s*"(\w+)"', block)
 
 
@@ -154,6 +154,8 @@ class Docs(unittest.TestCase):
     def test_reasons_are_explained(self):
         text = read("docs/reading-the-totals.md")
         names = names_of("sample.h", "LOSS_REASONS") + names_of("unwind.h", "STACK_ENDS")
+        names += names_of("engine_source.h", "SEGMENT_LOSSES", "src/recorder/engine")
+        names += names_of("mark_memory.h", "MARK_LOSSES", "src/recorder/engine")
         self.assertGreater(len(names), 10)
         self.assertEqual([name for name in names if f"`{name}`" not in text], [])
 

@@ -184,6 +184,38 @@ static void before(struct insert *insert, const struct point *point)
 
 /* --- Modules ----------------------------------------------------------------------------- */
 
+/*
+ * Objects for which there was no room when all marks were applied last; the most that there ever
+ * were; and how many of these are in some thread's memory.
+ */
+static uint32_t roomless, roomless_most, roomless_told;
+
+static void roomless_tell(struct thread *thread)
+{
+	mark_data_memory(thread)->unmarked += roomless_most - roomless_told;
+	roomless_told = roomless_most;
+}
+
+static void roomless_add(void)
+{
+	struct thread *thread = thread_next(NULL);
+
+	if (++roomless <= roomless_most)
+		return;
+	roomless_most = roomless;
+	while (thread && !mark_is_counting(thread))
+		thread = thread_next(thread);
+	if (thread)
+		roomless_tell(thread);
+}
+
+/* Modules are applied again, one by one. */
+static void applied_forget(void)
+{
+	applied_count = 0;
+	roomless = 0;
+}
+
 static void data_apply(const struct mark_table *table, uint64_t bias, bool pinned)
 {
 	const struct mark_data_range *data = mark_table_data(table);
@@ -198,8 +230,10 @@ static void data_apply(const struct mark_table *table, uint64_t bias, bool pinne
 		index = shadow_find(start, end, data[i].mark);
 		if (index == SHADOW_RANGES_MAX)
 			index = shadow_add(start, end, data[i].mark, false, data[i].event == 1);
-		if (index == SHADOW_RANGES_MAX)
+		if (index == SHADOW_RANGES_MAX) {
+			roomless_add();
 			continue;
+		}
 		mark_shadow.ranges[index].pinned = pinned;
 		mark_shadow.ranges[index].wanted = change;
 	}
@@ -243,7 +277,7 @@ static void unmapped(uint64_t start, uint64_t end)
 		    mark_shadow.ranges[i].end <= start || end <= mark_shadow.ranges[i].start)
 			continue;
 		shadow_remove(i);
-		applied_count = 0;
+		applied_forget();
 	}
 }
 
@@ -289,7 +323,7 @@ static void marks_apply(void)
 	const struct mark_table *absolute = marks_table(marks_area()->data);
 	const struct mark_module *module;
 
-	applied_count = 0;
+	applied_forget();
 	for (uint32_t i = 0; (module = mark_module_number(i)); i++)
 		module_apply(module);
 	if (absolute)
@@ -300,6 +334,7 @@ static void marks_apply(void)
 static void thread_prepare(struct thread *thread)
 {
 	shadow_thread_start(thread);
+	roomless_tell(thread);
 	__atomic_store_n(&mark_data_memory(thread)->ready, 1, __ATOMIC_RELEASE);
 }
 
@@ -348,6 +383,7 @@ static void thread_start(struct thread *thread)
 static void forked(struct thread *thread)
 {
 	mark_data_forget();
+	roomless_told = 0;
 	thread_start(thread);
 }
 

@@ -3,10 +3,11 @@
  * What marks on data have counted, as the program itself reads it (include/assay/client.h): the sum
  * over the cells of all threads (wire/mark_data.h), with what threads have counted that have ended.
  *
- * 1. A cell is only ever filled by its own thread, and the chain of those in use only grows: others
- *    may follow it at any time.
+ * 1. A cell is only ever filled by its own thread, and stays what it is once it is in use: others
+ *    may read those in use at any time.
  * 2. What a thread has counted is in its cells or in `gone`, never in both: both are changed with
  *    the engine's lock held.
+ * 3. If anything was not counted, it may be of any mark, and there is no reading.
  */
 #include "engine/stream.h"
 #include "engine/tool.h"
@@ -34,17 +35,16 @@ static bool is_in_use(void)
 	return engine_boot.tools & ENGINE_TOOL_BIT(ENGINE_TOOL_MARK_DATA);
 }
 
-static const struct mark_data_cell *cell_next(const struct mark_data_memory *memory, uint32_t next)
+static const struct mark_data_cell *cells_of(const struct mark_data_memory *memory)
 {
-	const struct mark_data_cell *cells =
-		(const struct mark_data_cell *)((const uint8_t *)memory + MARK_DATA_CELLS);
-
-	return next && next <= MARK_DATA_CELL_COUNT ? &cells[next - 1] : NULL;
+	return (const struct mark_data_cell *)((const uint8_t *)memory + MARK_DATA_CELLS);
 }
 
-static const struct mark_data_cell *cell_newest(const struct mark_data_memory *memory)
+static uint32_t cells_used(const struct mark_data_memory *memory)
 {
-	return cell_next(memory, __atomic_load_n(&memory->newest, __ATOMIC_ACQUIRE));
+	uint32_t used = __atomic_load_n(&memory->used, __ATOMIC_ACQUIRE);
+
+	return used < MARK_DATA_CELLS_MAX ? used : MARK_DATA_CELLS_MAX;
 }
 
 /* The place of a mark, which may be free; NULL: there is none left. */
@@ -59,6 +59,14 @@ static struct gone *gone_of(uint32_t mark)
 			return item;
 	}
 	return NULL;
+}
+
+/* Whether the thread has counted all that it accessed. */
+static bool is_whole(const struct mark_data_memory *memory)
+{
+	const struct mark_data_cell *lost = &memory->uncounted;
+
+	return !(memory->unmarked | lost->reads | lost->writes | lost->both);
 }
 
 static void gone_add(const struct mark_data_cell *cell)
@@ -77,40 +85,45 @@ static void gone_add(const struct mark_data_cell *cell)
 void mark_data_thread_end(struct thread *thread)
 {
 	const struct mark_data_memory *memory = mark_data_memory(thread);
-	const struct mark_data_cell *cell = cell_newest(memory);
+	uint32_t used = cells_used(memory);
 
 	engine_lock();
-	if (cell && !gone)
+	if (used && !gone)
 		gone = memory_map(GONE * sizeof(*gone));
-	is_full |= cell && !gone;
-	for (; cell && gone; cell = cell_next(memory, cell->next))
-		gone_add(cell);
+	is_full |= (used && !gone) || !is_whole(memory);
+	for (uint32_t i = 0; i < used && gone; i++)
+		gone_add(&cells_of(memory)[i]);
 	engine_unlock();
 }
 
 /* The child is a process of its own, which has counted nothing. */
 void mark_data_forget(void)
 {
+	is_full = false;
 	if (gone)
 		memory_map_at((uint64_t)gone, GONE * sizeof(*gone));
 }
 
-static void cells_sum(struct thread *thread, uint32_t mark, uint64_t *reads, uint64_t *writes)
+/* Returns whether that is everything. */
+static bool cells_sum(struct thread *thread, uint32_t mark, uint64_t *reads, uint64_t *writes)
 {
 	const struct mark_data_memory *memory = mark_data_memory(thread);
-	const struct mark_data_cell *cell = mark_is_counting(thread) ? cell_newest(memory) : NULL;
+	const struct mark_data_cell *cells = cells_of(memory);
+	uint32_t used = mark_is_counting(thread) ? cells_used(memory) : 0;
 
-	for (; cell; cell = cell_next(memory, cell->next)) {
-		if (cell->mark != mark)
+	for (uint32_t i = 0; i < used; i++) {
+		if (cells[i].mark != mark)
 			continue;
-		*reads += cell->reads + cell->both;
-		*writes += cell->writes + cell->both;
+		*reads += cells[i].reads + cells[i].both;
+		*writes += cells[i].writes + cells[i].both;
 	}
+	return !mark_is_counting(thread) || is_whole(memory);
 }
 
 bool mark_data_read(struct thread *reader, uint32_t mark, struct mark_reading *ret)
 {
 	const struct gone *item = gone ? gone_of(mark) : NULL;
+	bool whole = !is_full;
 
 	if (!is_in_use())
 		return true;
@@ -119,7 +132,7 @@ bool mark_data_read(struct thread *reader, uint32_t mark, struct mark_reading *r
 		ret->writes += item->writes;
 	}
 	for (struct thread *thread = thread_next(NULL); thread; thread = thread_next(thread))
-		cells_sum(thread, mark, &ret->reads, &ret->writes);
+		whole &= cells_sum(thread, mark, &ret->reads, &ret->writes);
 	cells_sum(reader, mark, &ret->thread_reads, &ret->thread_writes);
-	return !is_full;
+	return whole;
 }

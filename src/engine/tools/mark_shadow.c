@@ -99,6 +99,12 @@ static bool page_add(uint64_t number, uint32_t range)
 	return true;
 }
 
+static void range_give_back(uint32_t index)
+{
+	mark_shadow.ranges[index].next = range_free;
+	range_free = index + 1;
+}
+
 static uint32_t range_new(void)
 {
 	uint32_t index = range_free;
@@ -137,18 +143,40 @@ static bool page_has(uint64_t number, uint32_t range)
 	return false;
 }
 
+static bool is_large(uint64_t start, uint64_t end)
+{
+	return ((end - 1) >> SHADOW_PAGE_BITS) - (start >> SHADOW_PAGE_BITS) >= LARGE_PAGES;
+}
+
+/* One in the list of large ones that is not in use any more. */
+static uint32_t large_free(void)
+{
+	for (uint32_t i = 0; i < mark_shadow.large_count; i++)
+		if (!mark_shadow.ranges[mark_shadow.large[i]].end)
+			return mark_shadow.large[i];
+	return SHADOW_RANGES_MAX;
+}
+
+static bool large_add(uint32_t index)
+{
+	uint32_t count = mark_shadow.large_count;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (mark_shadow.large[i] == index)
+			return true;
+	if (count == SHADOW_LARGE_MAX)
+		return false;
+	mark_shadow.large[count] = index;
+	__atomic_store_n(&mark_shadow.large_count, count + 1, __ATOMIC_RELEASE);
+	return true;
+}
+
 static bool pages_add(uint32_t index, uint64_t start, uint64_t end)
 {
 	uint64_t first = start >> SHADOW_PAGE_BITS, last = (end - 1) >> SHADOW_PAGE_BITS;
 
-	if (last - first >= LARGE_PAGES) {
-		if (mark_shadow.large_count == SHADOW_LARGE_MAX)
-			return false;
-		mark_shadow.large[mark_shadow.large_count] = index;
-		__atomic_store_n(&mark_shadow.large_count, mark_shadow.large_count + 1,
-				 __ATOMIC_RELEASE);
-		return true;
-	}
+	if (is_large(start, end))
+		return large_add(index);
 	for (uint64_t page = first; page <= last; page++)
 		if (!page_has(page, index) && !page_add(page, index))
 			return false;
@@ -182,11 +210,14 @@ uint32_t shadow_find(uint64_t start, uint64_t end, uint32_t mark)
 /* Returns the range, or RANGES_MAX: there is no room. */
 uint32_t shadow_add(uint64_t start, uint64_t end, uint32_t mark, bool heap, bool event)
 {
-	uint32_t index;
+	uint32_t index = SHADOW_RANGES_MAX;
 	struct marked_range *range;
 
 	shadow_make();
-	index = range_new();
+	if (is_large(start, end))
+		index = large_free();
+	if (index == SHADOW_RANGES_MAX)
+		index = range_new();
 	if (index == SHADOW_RANGES_MAX)
 		return index;
 	range = &mark_shadow.ranges[index];
@@ -199,6 +230,7 @@ uint32_t shadow_add(uint64_t start, uint64_t end, uint32_t mark, bool heap, bool
 	__atomic_store_n(&range->end, end, __ATOMIC_RELEASE);
 	if (!pages_add(index, start, end)) {
 		range->end = 0;
+		range_give_back(index);
 		return SHADOW_RANGES_MAX;
 	}
 	overlaps_note(range);
@@ -216,8 +248,7 @@ void shadow_remove(uint32_t index)
 	__atomic_store_n(&range->end, 0, __ATOMIC_RELEASE);
 	touch_asides_forget(range);
 	range_filter(range->start, end, false);
-	if ((end - 1) >> SHADOW_PAGE_BITS >= (range->start >> SHADOW_PAGE_BITS) + LARGE_PAGES)
-		return; /* its number stays in the list of large ones */
-	range->next = range_free;
-	range_free = index + 1;
+	/* A large one stays in its list, for another large one. */
+	if (!is_large(range->start, end))
+		range_give_back(index);
 }

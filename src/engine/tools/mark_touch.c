@@ -123,37 +123,72 @@ static struct mark_data_cell *cells_of(struct thread *thread)
 	return (struct mark_data_cell *)((uint8_t *)mark_data_memory(thread) + MARK_DATA_CELLS);
 }
 
-/* Others may follow the chain of those in use at the same time. */
-static void cell_use(struct thread *thread, struct mark_data_cell *cell, uint64_t pc, uint32_t mark)
+/* The index that has room for so many numbers: of a cell, from 1 on; 0: the place is free. */
+static uint32_t *index_of(struct thread *thread, uint32_t room)
+{
+	return (uint32_t *)((uint8_t *)mark_data_memory(thread) + MARK_DATA_INDEX) + room;
+}
+
+/* The cell's place in the index, which may be free: at most half of the places are in use. */
+static uint32_t *index_place(struct thread *thread, uint32_t room, uint64_t pc, uint32_t mark)
+{
+	const struct mark_data_cell *cells = cells_of(thread);
+	uint32_t *index = index_of(thread, room);
+
+	for (uint64_t hash = mark_hash(pc * 31 + mark);; hash++) {
+		uint32_t *place = &index[hash % room];
+
+		if (!*place || (cells[*place - 1].mark == mark && cells[*place - 1].pc == pc))
+			return place;
+	}
+}
+
+/* Only a whole index is used: a thread may be thrown out of here, and come again. */
+static void index_grow(struct thread *thread)
 {
 	struct mark_data_memory *memory = mark_data_memory(thread);
+	const struct mark_data_cell *cells = cells_of(thread);
+	uint32_t room = memory->index_room ? 2 * memory->index_room : MARK_DATA_INDEX_MIN;
+
+	for (uint32_t i = 0; i < memory->used; i++)
+		*index_place(thread, room, cells[i].pc, cells[i].mark) = i + 1;
+	memory->index_room = room;
+}
+
+/* Others may read those in use at the same time. */
+static uint32_t cell_use(struct thread *thread, uint64_t pc, uint32_t mark)
+{
+	struct mark_data_memory *memory = mark_data_memory(thread);
+	struct mark_data_cell *cell = &cells_of(thread)[memory->used];
 
 	cell->pc = pc;
 	cell->mark = mark;
-	cell->next = memory->newest;
-	__atomic_store_n(&memory->newest, (uint32_t)(cell - cells_of(thread)) + 1,
-			 __ATOMIC_RELEASE);
+	__atomic_store_n(&memory->used, memory->used + 1, __ATOMIC_RELEASE);
+	return memory->used;
+}
+
+/* Half of the cells stay for what is of no instruction. */
+static bool cell_has_room(const struct mark_data_memory *memory, uint64_t pc)
+{
+	uint32_t most = marks_area()->accesses_max;
+
+	most = most < MARK_DATA_CELLS_MAX ? most : MARK_DATA_CELLS_MAX;
+	return memory->used < (pc ? most - most / 2 : most);
 }
 
 static struct mark_data_cell *cell_of(struct thread *thread, uint64_t pc, uint32_t mark)
 {
-	struct mark_data_cell *cells = cells_of(thread);
-	uint64_t hash = mark_hash(pc * 31 + mark);
+	struct mark_data_memory *memory = mark_data_memory(thread);
+	uint32_t *place;
 
-	for (unsigned i = 0; i < MARK_DATA_CELL_COUNT; i++) {
-		struct mark_data_cell *cell = &cells[(hash + i) % MARK_DATA_CELL_COUNT];
-
-		if (cell->mark == mark && cell->pc == pc)
-			return cell;
-		if (cell->mark)
-			continue;
-		/* A few stay for what is of no instruction. */
-		if (pc && i > MARK_DATA_CELL_COUNT / 2)
-			return cell_of(thread, 0, mark);
-		cell_use(thread, cell, pc, mark);
-		return cell;
-	}
-	return pc ? cell_of(thread, 0, mark) : &mark_data_memory(thread)->uncounted;
+	if (memory->used >= memory->index_room / 2 && memory->index_room < MARK_DATA_INDEX_MAX)
+		index_grow(thread);
+	place = index_place(thread, memory->index_room, pc, mark);
+	if (!*place && !cell_has_room(memory, pc))
+		return pc ? cell_of(thread, 0, mark) : &memory->uncounted;
+	if (!*place)
+		*place = cell_use(thread, pc, mark);
+	return &cells_of(thread)[*place - 1];
 }
 
 static void cell_count(struct mark_data_cell *cell, uint32_t number, uint64_t by)

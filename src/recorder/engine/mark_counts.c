@@ -13,6 +13,7 @@
 #include "base/array.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "image/loadmap.h"
 #include "recorder/engine/executed.h"
@@ -378,6 +379,12 @@ struct engine_sink mark_counts_engine_sink(struct mark_counts *counts)
 
 /* --- The recorder's side ---------------------------------------------------------------------- */
 
+static const char *const mark_losses[][2] = {
+#define X(name, json, text) [MARK_LOSS_##name] = { json, text },
+	MARK_LOSSES(X)
+#undef X
+};
+
 static void totals(void *ctx, struct sink_totals *ret)
 {
 	static const char *const names[][2] = {
@@ -387,9 +394,19 @@ static void totals(void *ctx, struct sink_totals *ret)
 	};
 	const struct mark_counts *counts = ctx;
 
-	ret->kept = counts->totals.kept;
+	ret->kept = counts->totals.kept + counts->memory.accesses;
 	for (size_t i = 0; i < SEGMENT_LOSS_COUNT; i++)
 		sink_totals_add(ret, names[i][0], names[i][1], counts->totals.lost[i]);
+	for (size_t i = 0; i < MARK_LOSS_COUNT; i++)
+		sink_totals_add(ret, mark_losses[i][0], mark_losses[i][1], counts->memory.lost[i]);
+}
+
+static void losses_say(const struct mark_counts *counts)
+{
+	for (size_t i = 0; i < MARK_LOSS_COUNT; i++)
+		if (counts->memory.lost[i])
+			log_warn("lost: %llu %s", (unsigned long long)counts->memory.lost[i],
+				 mark_losses[i][1]);
 }
 
 static int flush(void *ctx, bool last)
@@ -398,8 +415,10 @@ static int flush(void *ctx, bool last)
 
 	marks_write(counts);
 	fail(counts, mark_events_flush(counts->events, counts->marks_written));
-	if (last)
+	if (last) {
+		losses_say(counts);
 		fail(counts, mark_events_finish(counts->events, counts->totals.events_lost));
+	}
 	return counts->err ? err_set(counts->err, "%s", counts->err_sentence) : 0;
 }
 

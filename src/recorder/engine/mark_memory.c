@@ -5,7 +5,6 @@
 #include <x86intrin.h>
 
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "recorder/engine/executed.h"
 #include "recorder/engine/mark_visits.h"
@@ -166,6 +165,14 @@ int mark_memory_location(struct mark_memory *memory, const struct engine_thread 
 	return locations_add(recorder_locations(memory->recorder), module, address, ret);
 }
 
+/* Whatever the program has written there, totals remain numbers that a profile can hold. */
+static void total_add(uint64_t *total, uint64_t count)
+{
+	const uint64_t most = 1ull << 60;
+
+	*total = count < most - *total ? *total + count : most;
+}
+
 static int cell_write(struct mark_memory *memory, const struct engine_thread *thread,
 		      const struct mark_data_cell *cell, uint32_t known)
 {
@@ -178,18 +185,11 @@ static int cell_write(struct mark_memory *memory, const struct engine_thread *th
 	if (!cell->mark || cell->mark > known || (!row.reads && !row.writes))
 		return 0;
 	err = mark_memory_location(memory, thread, cell->pc, &row.location);
-	return err ? err
-		   : store_add(recorder_store(memory->recorder), STORE_TABLE_mark_access, &row);
-}
-
-static void uncounted_tell(const struct mark_data_cell *cell)
-{
-	uint64_t accesses = sound(cell->reads) + sound(cell->writes) + sound(cell->both);
-
-	if (accesses)
-		log_warn("%llu accesses of a thread to marked data are not counted: more than %d "
-			 "marks and instructions were to be told apart; mark less data",
-			 (unsigned long long)accesses, MARK_DATA_CELL_COUNT);
+	err = err ? err
+		  : store_add(recorder_store(memory->recorder), STORE_TABLE_mark_access, &row);
+	if (!err)
+		total_add(&memory->accesses, row.reads + row.writes);
+	return err;
 }
 
 static int data_write(struct mark_memory *memory, const struct engine_thread *thread,
@@ -201,9 +201,11 @@ static int data_write(struct mark_memory *memory, const struct engine_thread *th
 	memcpy(&head, shared, sizeof(head));
 	if (!head.ready)
 		return 0;
-	memory->unmarked += sound(head.unmarked);
-	uncounted_tell(&head.uncounted);
-	for (size_t i = 0; i < MARK_DATA_CELL_COUNT && !err; i++) {
+	total_add(&memory->lost[MARK_LOSS_UNMARKED], sound(head.unmarked));
+	total_add(&memory->lost[MARK_LOSS_UNCOUNTED], sound(head.uncounted.reads) +
+							      sound(head.uncounted.writes) +
+							      2 * sound(head.uncounted.both));
+	for (size_t i = 0; i < head.used && i < MARK_DATA_CELLS_MAX && !err; i++) {
 		struct mark_data_cell cell;
 
 		memcpy(&cell, (const char *)shared + MARK_DATA_CELLS + i * MARK_DATA_CELL,

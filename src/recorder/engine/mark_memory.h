@@ -10,11 +10,28 @@
 #include "recorder/recorder.h"
 #include "wire/mark_times.h"
 
+/*
+ * Columns: name, JSON name, text. Why accesses to marked data are not in the profile. What an
+ * instruction reads and writes is two accesses, as in reports.
+ */
+#define MARK_LOSSES(X)                                                                             \
+	X(UNCOUNTED, "uncounted_access",                                                           \
+	  "accesses to marked data beyond what a thread may tell apart (raise --max-accesses)")    \
+	X(UNMARKED, "unmarked_object", "objects that found no room to be marked (mark less data)")
+
+enum mark_loss {
+#define X(name, json, text) MARK_LOSS_##name,
+	MARK_LOSSES(X)
+#undef X
+		MARK_LOSS_COUNT
+};
+
 struct mark_memory {
 	struct recorder *recorder;
 	struct marks *marks;
 	uint64_t start_ticks, start_ns;
-	uint64_t unmarked; /* allocations that found no room to be marked */
+	uint64_t accesses; /* that have rows */
+	uint64_t lost[MARK_LOSS_COUNT];
 	uint32_t visits; /* single ones that have rows */
 };
 

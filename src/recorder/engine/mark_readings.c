@@ -145,7 +145,7 @@ static void data_take(const char *shared, uint32_t known, struct mark_sums *to)
 	struct mark_data_memory head;
 
 	memcpy(&head, shared, sizeof(head));
-	for (size_t i = 0; head.ready && i < MARK_DATA_CELL_COUNT; i++) {
+	for (size_t i = 0; head.ready && i < head.used && i < MARK_DATA_CELLS_MAX; i++) {
 		struct mark_data_cell cell;
 		struct mark_sum *sum;
 
