@@ -13,50 +13,44 @@ struct piece_of_memory {
 };
 
 /*
- * Not by that call: a filter forbids it, the kernel does not have it, or the memory is nobody's but
- * the process's own (memfd_secret).
+ * Both calls reach the memory that they take for another process's without its mapping, which does
+ * not work where memory is nobody's but the process's own (memfd_secret). What they take for the
+ * caller's they access as any system call does. So where the one fails, the other is asked, with
+ * the program's memory in the caller's place. Neither can fault, whatever other threads map
+ * meanwhile, which matters where signals are blocked.
  */
-static bool copied(long result, bool there, void *to, const void *from, size_t size)
+static long copy_run(long call, const struct piece_of_memory *callers,
+		     const struct piece_of_memory *others)
+{
+	return sys6(call, sys_0(getpid), (long)callers, 1, (long)others, 1, 0);
+}
+
+/* A filter may forbid the calls, or the kernel not have them. */
+static bool copied(long result, void *to, const void *from, size_t size)
 {
 	if (result == (long)size)
 		return true;
-	return (there || (result != -EFAULT && sys_failed(result))) &&
-	       memory_copy(to, from, size) == size;
-}
-
-/*
- * Whether the kernel can read all pages of it. It reads a set of signals, and then refuses to do
- * anything with it.
- */
-static bool is_readable(uint64_t start, size_t size)
-{
-	enum { NOTHING = 99 };
-	uint64_t at = start;
-
-	while (at + SET <= start + size) {
-		if (sys_4(rt_sigprocmask, NOTHING, at, 0, SET) == -EFAULT)
-			return false;
-		at = (at & ~(uint64_t)(PAGE - 1)) + PAGE;
-	}
-	return size >= SET && sys_4(rt_sigprocmask, NOTHING, start + size - SET, 0, SET) != -EFAULT;
+	return result != -EFAULT && sys_failed(result) && memory_copy(to, from, size) == size;
 }
 
 bool user_read(void *to, uint64_t from, size_t size)
 {
-	struct piece_of_memory here = { (uint64_t)to, size }, there = { from, size };
-	long result = sys_6(process_vm_readv, sys_0(getpid), &here, 1, &there, 1, 0);
+	struct piece_of_memory ours = { (uint64_t)to, size }, programs = { from, size };
+	long result = copy_run(__NR_process_vm_readv, &ours, &programs);
 
-	return copied(result, result == -EFAULT && is_readable(from, size), to, (const void *)from,
-		      size);
+	if (result == -EFAULT)
+		result = copy_run(__NR_process_vm_writev, &programs, &ours);
+	return copied(result, to, (const void *)from, size);
 }
 
 bool user_write(uint64_t to, const void *from, size_t size)
 {
-	struct piece_of_memory here = { (uint64_t)from, size }, there = { to, size };
-	long result = sys_6(process_vm_writev, sys_0(getpid), &here, 1, &there, 1, 0);
+	struct piece_of_memory ours = { (uint64_t)from, size }, programs = { to, size };
+	long result = copy_run(__NR_process_vm_writev, &ours, &programs);
 
-	return copied(result, result == -EFAULT && size >= SET && user_touch(to, size), (void *)to,
-		      from, size);
+	if (result == -EFAULT)
+		result = copy_run(__NR_process_vm_readv, &programs, &ours);
+	return copied(result, (void *)to, from, size);
 }
 
 /*
