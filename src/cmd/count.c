@@ -219,6 +219,11 @@ static int result_say(const struct count_options *given, struct marks *marks)
 	if (err)
 		return err;
 	marks_each(marks, 1, missing_say, NULL);
+	if (given->sweep && !table->row_count)
+		log_warn("--sweep: no page of '%s' had its turn: no module of that name was "
+			 "loaded, or the program ended before the first turn; --every makes "
+			 "turns shorter",
+			 given->sweep);
 	if (table->row_count)
 		log_info("%16s  %16s  %s", "visits", "instructions", "mark");
 	for (size_t i = 0; i < table->row_count && i < SHOWN; i++)

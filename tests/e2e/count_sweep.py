@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# Serves: I8.
+# Serves: I8, S10.
 """A sweep gives each page of a program its turn, again and again, and what it found is one table."""
 
 import json
@@ -67,11 +67,12 @@ class Sweep(unittest.TestCase):
                 self.assertGreater(row["instructions"], before[row["mark"]])
 
     def test_other_modules_are_left_alone(self):
-        """A module that is not there: nothing is marked, and the program runs as ever."""
+        """A module that is not there: nothing is marked, which is said, and the program runs as ever."""
         path = lib.scratch("none.db")
         run = subprocess.run([lib.ASSAY, "count", "--sweep", "no-such-module", "-o", path, "--", "/bin/echo", "done"],
                              capture_output=True, text=True, timeout=SECONDS)
         self.assertEqual((run.returncode, run.stdout), (0, "done\n"))
+        self.assertIn("no page of 'no-such-module' had its turn", run.stderr)
         self.assertEqual(json.loads(output(lib.ASSAY, "report", "marks", "-i", path, "--json"))["rows"], [])
 
 
