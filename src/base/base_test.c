@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/array.h"
 #include "base/err.h"
 #include "base/map.h"
+#include "base/pids.h"
 #include "base/strbuf.h"
 
 /*
@@ -97,6 +101,27 @@ static void err_wrap_puts_the_outer_reason_first(void **state)
 	assert_string_equal(err_text(), "open 7: x: too small");
 }
 
+/* From kill() on, whether it has run since, is on its way to its end, or is gone. */
+static void who_was_killed_is_ending(void **state)
+{
+	for (int i = 0; i < 200; i++) {
+		pid_t child = fork();
+
+		if (!child)
+			while (i % 2)
+				;
+		if (!child)
+			_exit(pause());
+		assert_true(child > 0);
+		usleep((useconds_t)(i % 8 * 50));
+		assert_false(pids_is_ending(child, child));
+		kill(child, SIGKILL);
+		assert_true(pids_is_ending(child, child));
+		assert_int_equal(waitpid(child, NULL, 0), child);
+		assert_true(pids_is_ending(child, child));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -105,6 +130,7 @@ int main(void)
 		cmocka_unit_test(array_keeps_its_elements_while_growing),
 		cmocka_unit_test(strbuf_grows),
 		cmocka_unit_test(err_wrap_puts_the_outer_reason_first),
+		cmocka_unit_test(who_was_killed_is_ending),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

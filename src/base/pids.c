@@ -8,6 +8,8 @@
 
 #include <ctype.h>
 #include <dirent.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +61,47 @@ pid_t pids_inner(pid_t pid)
 	int count;
 
 	return of_process(pid, &count);
+}
+
+/* Of the kernel's include/linux/sched.h: set before a thread gives back its memory. */
+enum { TASK_EXITING = 0x4 };
+
+/* A line of stat: pid, (name), state, five numbers, flags. */
+static bool stat_is_ending(const char *path)
+{
+	AUTO(close_file) FILE *file = fopen(path, "re");
+	char line[512], *end, state;
+	unsigned int flags;
+
+	if (!file || !fgets(line, sizeof(line), file))
+		return true;
+	end = strrchr(line, ')');
+	if (!end || sscanf(end + 1, " %c %*d %*d %*d %*d %*d %u", &state, &flags) != 2)
+		return true;
+	return state == 'Z' || state == 'X' || flags & TASK_EXITING;
+}
+
+/* SIGKILL is pending from kill() until the thread runs next, which may be much later. */
+static bool status_is_killed(const char *path)
+{
+	AUTO(close_file) FILE *file = fopen(path, "re");
+	uint64_t own = 0, shared = 0;
+	char line[512];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "SigPnd: %" SCNx64, &own) != 1 &&
+		    sscanf(line, "ShdPnd: %" SCNx64, &shared) == 1)
+			break;
+	return (own | shared) >> (SIGKILL - 1) & 1;
+}
+
+/* Pending first: the flag is set after the signal was taken. */
+bool pids_is_ending(pid_t pid, pid_t tid)
+{
+	AUTO(free_ptr) char *status = mem_printf("/proc/%d/task/%d/status", (int)pid, (int)tid);
+	AUTO(free_ptr) char *stat = mem_printf("/proc/%d/task/%d/stat", (int)pid, (int)tid);
+
+	return status_is_killed(status) || stat_is_ending(stat);
 }
 
 /* A line of maps: addresses, protection, offset, device, inode, name. */

@@ -17,3 +17,8 @@ pid_t pids_find(pid_t inner, uint64_t inode, pid_t but);
 pid_t pids_thread(pid_t pid, pid_t inner);
 /* The pid that the process sees itself; 0: it is gone. */
 pid_t pids_inner(pid_t pid);
+/*
+ * Whether the thread was killed or ends, though it may not have got to its end yet; also if it is
+ * gone.
+ */
+bool pids_is_ending(pid_t pid, pid_t tid);

@@ -373,7 +373,9 @@ static int fork_serve(struct follow *follow, const struct memory *memory,
 			      (int)memory->pid);
 	else
 		err = inject_fork(follow->inject, pid, request->directory);
-	follow->result.alone += err && !has_ended(pid > 0 ? pid : (pid_t)request->pid);
+	if (!pid)
+		pid = (pid_t)request->pid;
+	follow->result.alone += err && !pids_is_ending(pid, pid);
 	return err;
 }
 

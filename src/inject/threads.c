@@ -40,6 +40,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/pids.h"
 
 enum {
 	/* Error numbers inside the kernel, which only tracers see. */
@@ -159,23 +160,11 @@ static struct task *task_find(struct threads *threads, pid_t tid)
 	return NULL;
 }
 
-static bool is_ending(pid_t pid, pid_t tid)
-{
-	AUTO(free_ptr) char *path = mem_printf("/proc/%d/task/%d/stat", (int)pid, (int)tid);
-	AUTO(close_file) FILE *file = fopen(path, "re");
-	char line[256], *end;
-
-	if (!file || !fgets(line, sizeof(line), file))
-		return true;
-	end = strrchr(line, ')');
-	return !end || end[1] != ' ' || end[2] == 'Z' || end[2] == 'X';
-}
-
 static int seize_refuse(const struct threads *threads, pid_t tid, int reason)
 {
 	int tracer = (int)task_status(threads->pid, tid, "TracerPid", 10);
 
-	if (is_ending(threads->pid, tid))
+	if (pids_is_ending(threads->pid, tid))
 		return 0;
 	if (tracer)
 		return err_set(-EBUSY,
@@ -219,7 +208,7 @@ static int tasks_scan(struct threads *threads, bool *ret)
 	while (!err && (entry = readdir(folder))) {
 		pid_t tid = (pid_t)strtoul(entry->d_name, NULL, 10);
 
-		if (tid <= 0 || task_find(threads, tid) || is_ending(threads->pid, tid))
+		if (tid <= 0 || task_find(threads, tid) || pids_is_ending(threads->pid, tid))
 			continue;
 		*ret = true;
 		err = task_add(threads, tid);
