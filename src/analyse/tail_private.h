@@ -42,7 +42,9 @@ struct visit {
 struct group {
 	const char *cause;
 	uint32_t path;
-	double excess, faults, off; /* of all that its visits stand for */
+	double excess, off; /* of all that its visits stand for */
+	/* The mean, kept as such: where all visits have as many, it is exactly that. */
+	double faults;
 	double weight;
 	ARRAY(uint32_t) visits;
 };

@@ -523,7 +523,7 @@ static void visit_explain(struct tail *tail, uint32_t number)
 	group = group_find(tail, cause, path);
 	group->weight += visit->weight;
 	group->excess += excess * visit->weight;
-	group->faults += faults_of(visit->row) * visit->weight;
+	group->faults += (faults_of(visit->row) - group->faults) * visit->weight / group->weight;
 	group->off += off_of(visit->row) * visit->weight;
 	tail->excess += excess * visit->weight;
 	*array_push(&group->visits) = number;
@@ -543,7 +543,7 @@ static void small_join(struct tail *tail)
 			continue;
 		to->weight += from->weight;
 		to->excess += from->excess;
-		to->faults += from->faults;
+		to->faults += (from->faults - to->faults) * from->weight / to->weight;
 		to->off += from->off;
 		array_each(&from->visits, number)
 			*array_push(&to->visits) = *number;
@@ -751,7 +751,7 @@ static void group_add(struct tail *tail, const struct group *group)
 		row[T_VALUE_USUAL] = cell_real(common.usual);
 	}
 	row[T_ONLY] = cell_text_or_unset(only_text(tail, group));
-	row[T_FAULTS] = cell_real(group->faults / group->weight);
+	row[T_FAULTS] = cell_real(group->faults);
 	row[T_OFF] = cell_number((uint64_t)(group->off / group->weight));
 	row[T_MARK] = cell_text(tail->profile->marks[tail->mark].text);
 	row[T_USUAL] = cell_number(tail->usual);
