@@ -125,7 +125,7 @@ struct phase {
 	unsigned detectors; /* detectors that see its beginning, as bits; 0 for the first phase */
 	unsigned label; /* from 0; phases with the same do the same */
 	struct heat heat; /* heat of the intervals that are mostly in it, scaled to its length */
-	struct phases_hot hot[PHASES_HOT];
+	struct phases_hot hot[PHASES_HOT]; /* of the same intervals, scaled likewise */
 };
 
 struct phases_result {

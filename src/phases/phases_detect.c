@@ -466,6 +466,20 @@ static void boundaries_detect(struct detection *d)
 		      sizeof(*result->boundaries.items), boundary_compare);
 }
 
+/*
+ * A phase begins and ends within intervals, and what is known of it are sums over the intervals
+ * whose middle it has: it gets the part that its length is of theirs.
+ */
+static void phase_scale(struct phase *phase, double part)
+{
+	for (unsigned k = 0; k < HEAT_KIND_COUNT; k++)
+		phase->heat.of[k] = (uint64_t)((double)phase->heat.of[k] * part);
+	for (unsigned k = 0; k < PHASES_HOT; k++) {
+		phase->hot[k].trips = (uint64_t)((double)phase->hot[k].trips * part);
+		phase->hot[k].instructions = (uint64_t)((double)phase->hot[k].instructions * part);
+	}
+}
+
 static void phase_fill(const struct detection *d, struct phase *phase, double *vector)
 {
 	double row[PHASES_DIMENSIONS], weight = 0;
@@ -486,9 +500,8 @@ static void phase_fill(const struct detection *d, struct phase *phase, double *v
 	}
 	for (unsigned k = 0; weight > 0 && k < PHASES_DIMENSIONS; k++)
 		vector[k] /= weight;
-	for (unsigned k = 0; length > 0 && k < HEAT_KIND_COUNT; k++)
-		phase->heat.of[k] = (uint64_t)((double)phase->heat.of[k] *
-					       (double)(phase->end - phase->begin) / length);
+	if (length > 0)
+		phase_scale(phase, (double)(phase->end - phase->begin) / length);
 }
 
 static double vectors_apart(const double *a, const double *b)

@@ -183,6 +183,39 @@ static void test_known(void **state)
 	program_deinit(&program);
 }
 
+static void loop(struct program *program, uint32_t base, uint64_t instructions)
+{
+	for (uint64_t end = program->instructions + instructions; program->instructions < end;)
+		for (uint32_t i = 1; i <= LOOP; i++)
+			emit(program, base + i);
+}
+
+/* A phase that begins and ends anywhere within an interval executes no more than it is long. */
+static void test_hot_within(void **state)
+{
+	for (uint64_t more = 0; more < 2000; more += 120) {
+		struct program program;
+		struct phases_result result;
+
+		program_init(&program, 0);
+		loop(&program, 0, TOTAL / 3 + more);
+		loop(&program, 40, TOTAL / 3);
+		loop(&program, 80, TOTAL / 3);
+		program_end(&program, &(struct phases_detect_options){}, &result);
+		assert_int_equal(result.phases.count, 3);
+		array_each(&result.phases, phase) {
+			uint64_t hot = 0;
+
+			for (unsigned i = 0; i < PHASES_HOT; i++)
+				hot += phase->hot[i].instructions;
+			assert_true(hot <= phase->end - phase->begin);
+			assert_true(hot > (phase->end - phase->begin) / 10 * 9);
+		}
+		phases_result_deinit(&result);
+		program_deinit(&program);
+	}
+}
+
 /* A share of the instructions in one behaviour, the others in a second one, turn by turn. */
 static void mix(struct program *program, uint32_t share)
 {
@@ -437,7 +470,7 @@ int main(void)
 		cmocka_unit_test(test_chosen),	    cmocka_unit_test(test_agreement),
 		cmocka_unit_test(test_order),	    cmocka_unit_test(test_exact),
 		cmocka_unit_test(test_long_repeat), cmocka_unit_test(test_path_heat),
-		cmocka_unit_test(test_names),
+		cmocka_unit_test(test_names),	    cmocka_unit_test(test_hot_within),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
