@@ -123,11 +123,12 @@ void annotate_find(const struct profile *profile, const struct filter *filter, c
 		    profile->modules[symbol->module].kind == MODULE_MARK)
 			continue;
 		*ret_inlined |= symbol->inlined;
-		if (symbol->inlined)
-			continue;
+		/* A name that only inlined functions have does not mean those that contain it. */
 		if (exact && !*ret_exact)
 			count = 0;
 		*ret_exact |= exact;
+		if (symbol->inlined)
+			continue;
 		matches[count++] = (struct annotate_match){ i, samples[i] };
 	}
 	qsort(matches, count, sizeof(*matches), match_order);
