@@ -405,8 +405,11 @@ static const char *reason_of_nothing(const struct view *view, struct table *tabl
 	reason = profile->thread_count > 1 ? reason_of_no_thread(profile, filter) : NULL;
 	if (reason)
 		return reason;
+	if (view->takes & TAKES_LEVEL && table->totals.seen)
+		return "No cycle of this level is kept: those that were run once are only counted, "
+		       "by 'assay report layers'.";
 	if (!filter_is_empty(filter))
-		return "Each filter chooses something, but nothing is chosen by all of them.";
+		return "What the filters choose has nothing that this view shows.";
 	reason = reason_of_no_sample(view, table, profile);
 	if (reason)
 		return reason;

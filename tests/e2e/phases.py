@@ -140,6 +140,14 @@ class Threads(unittest.TestCase):
         self.assertEqual(above.returncode, 2)
         self.assertIn(b"kept by process", above.stderr)
 
+    def test_no_stratum(self):
+        """S10: an empty table says that what was run once is counted, not that filters exclude each other."""
+        trace = Trace("paths", lib.build("tools.c"), "work", "2", "500")
+        run = subprocess.run([lib.ASSAY, "report", "strata", "--level", "9", "--min-share", "0", "-i", trace.path],
+                             capture_output=True, text=True)
+        self.assertEqual((run.returncode, run.stderr), (0, ""))
+        self.assertIn("only counted", run.stdout)
+
 
 if __name__ == "__main__":
     lib.main()
