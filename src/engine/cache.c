@@ -289,6 +289,7 @@ void cache_forget(uint64_t start, uint64_t end)
 
 	if (start >= end)
 		return;
+	dead_forget();
 	if (last - first > page_count) {
 		for (size_t i = 0; i < PAGE_BUCKETS; i++)
 			bucket_forget(&pages[i], start, end);

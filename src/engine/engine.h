@@ -345,6 +345,10 @@ void regions_brought(uint64_t start, uint64_t end);
  */
 bool regions_change(uint64_t start, uint64_t end, bool executable);
 
+/* --- live.c ------------------------------------------------------------------------------ */
+/* Code, or what is mapped, has changed: what was found out about registers and flags is void. */
+void dead_forget(void);
+
 /* --- translate.c ------------------------------------------------------------------------- */
 /* The fragment that begins at pc; made when new. */
 struct fragment *translate(struct thread *thread, uint64_t pc);

@@ -16,6 +16,8 @@
 
 enum {
 	LOOK_AHEAD = 12,
+	MEMO_BITS = 12,
+	MEMOS = 1 << MEMO_BITS,
 	INSTRUCTION_BYTES = 15,
 	/*
 	 * Registers that the calling convention does not preserve, so that no landing pad of an
@@ -224,6 +226,19 @@ static void registers_follow(const struct decoded *decoded, struct registers *re
 		registers->live = ~0u;
 }
 
+/* --- Answers that were given -------------------------------------------------------------- */
+
+/*
+ * Many segments end at the same place, and each that is made anew asks again. Decoding what follows
+ * there takes more time than the rest of a short fragment.
+ */
+static struct memo {
+	uint64_t pc;
+	uint64_t age; /* valid if it is that of all */
+	struct dead dead;
+} memos[MEMOS];
+static uint64_t age = 1;
+
 /* --- Both -------------------------------------------------------------------------------- */
 
 /* all: does not stop when flags and one dead register are known. */
@@ -252,7 +267,20 @@ static void look(uint64_t pc, bool all, struct dead *ret)
 
 void dead_at(uint64_t pc, struct dead *ret)
 {
-	look(pc, false, ret);
+	struct memo *memo = &memos[(pc ^ pc >> MEMO_BITS) % MEMOS];
+
+	if (memo->age != age || memo->pc != pc) {
+		memo->age = 0; /* a fault of the engine may come in between */
+		look(pc, false, &memo->dead);
+		memo->pc = pc;
+		memo->age = age;
+	}
+	*ret = memo->dead;
+}
+
+void dead_forget(void)
+{
+	age++;
 }
 
 void dead_all_at(uint64_t pc, struct dead *ret)

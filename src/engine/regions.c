@@ -177,8 +177,10 @@ bool regions_change(uint64_t start, uint64_t end, bool executable)
 
 	for (size_t i = 0; i < region_count && !touched; i++)
 		touched = start < regions[i].end && regions[i].start < end;
-	if (touched)
+	if (touched) {
 		fresh = false;
+		dead_forget();
+	}
 	return touched;
 }
 

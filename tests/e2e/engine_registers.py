@@ -37,6 +37,15 @@ class Registers(unittest.TestCase):
         """They come in such code, too, and the program goes on behind them as if they had not."""
         self.check("signals")
 
+    def test_replaced(self):
+        """What is dead at an address is found out anew when other code is mapped there."""
+        program = lib.build("dead_replaced.c")
+        for tool in ("none", "count", "blocks", "paths"):
+            with self.subTest(tool=tool):
+                run = subprocess.run([lib.ASSAY, "trace", "-q", "--tool", tool, "-o", lib.scratch(f"{tool}-replaced.db"), "--", program],
+                                     stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=SECONDS)
+                self.assertEqual((run.returncode, run.stdout), (0, "0 7\n1 7\n" * 2))
+
 
 if __name__ == "__main__":
     lib.main()
