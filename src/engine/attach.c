@@ -146,15 +146,15 @@ long attach_rseq(struct thread *thread)
 
 	if (!attach_has_rseq())
 		return -ENOSYS_;
-	if (regs[RDX] == RSEQ_UNREGISTER) {
+	if ((uint32_t)regs[RDX] == RSEQ_UNREGISTER) {
 		if (!same || !area->address)
 			return -EINVAL_;
 		area->address = 0;
 		return 0;
 	}
 	if (area->address)
-		return same && !regs[RDX] ? -EBUSY_ : -EINVAL_;
-	if (regs[RDX] || !regs[RDI])
+		return same && !(uint32_t)regs[RDX] ? -EBUSY_ : -EINVAL_;
+	if ((uint32_t)regs[RDX] || !regs[RDI])
 		return -EINVAL_;
 	*area = (struct rseq_area){ regs[RDI], (uint32_t)regs[RSI], (uint32_t)regs[R10] };
 	return 0;

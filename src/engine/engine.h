@@ -103,6 +103,7 @@ struct thread {
 	uint32_t segv; /* enum thread_segv */
 	uint32_t starting; /* the program has no signals yet */
 	uint32_t begun; /* its stack for signals is there, and tools know it */
+	uint32_t cleared; /* a new thread for which the kernel has taken back all handlers */
 	uint32_t safe; /* enum thread_safe */
 	uint32_t call_length; /* of the instruction, for SAFE_CALL and SAFE_CALLED */
 	uint64_t call_result;
@@ -111,6 +112,7 @@ struct thread {
 		superblock_idle; /* superblocks.c: chunks that are not looked at */
 	uint32_t superblock_seed;
 	uint8_t pending_info[128];
+	uint64_t delivering, bell; /* the signal that waited, and what was sent for it */
 	_Alignas(16) uint8_t canary
 		/* fs points here while Zydis runs: its code was built to look for a canary there */
 		[64];

@@ -165,7 +165,7 @@ long mapping_range(struct thread *thread)
  * Memory that is discarded reads as 0 afterwards, or as the file has it, even where it cannot be
  * written.
  */
-static bool is_discarding(uint64_t advice)
+static bool is_discarding(uint32_t advice)
 {
 	switch (advice) {
 	case MADV_DONTNEED:
@@ -183,11 +183,12 @@ static bool is_discarding(uint64_t advice)
 long mapping_advice(struct thread *thread)
 {
 	const uint64_t *regs = thread->regs;
+	uint32_t advice = (uint32_t)regs[RDX];
 	long result;
 
-	if (regs[RDX] == MADV_WIPEONFORK || regs[RDX] == MADV_DONTFORK)
+	if (advice == MADV_WIPEONFORK || advice == MADV_DONTFORK)
 		differs_in_child = true;
-	if (!is_discarding(regs[RDX]))
+	if (!is_discarding(advice))
 		return mapping_range(thread);
 	guard_release(regs[RDI], regs[RSI]);
 	result = mapping_range(thread);

@@ -15,13 +15,15 @@
  *					states of the program
  *	on the way into the cache	registers are still in the thread
  *	anywhere else in the engine	the signal waits, everything stays blocked, and
- *					signal_check() queues it once more where the
- *					registers are in the thread
+ *					signal_check() has the kernel call us once more
+ *					where the registers are in the thread
  *
  * Invariants
  * 1. While a signal waits, all are blocked: there is never more than one.
  * 2. The kernel's frame brings the program's vector registers; the engine itself does not touch
  *    them.
+ * 3. A signal that waits was taken out of the kernel's queue, and is not put back there: others
+ *    with its number may be in that by now, which came later, or the queue may be full.
  */
 #include <asm/sigcontext.h>
 #include <asm/siginfo.h>
@@ -38,6 +40,7 @@ enum {
 	MXCSR_DEFAULT = 0x1f80,
 	FLAGS_CLEARED = 0x10500, /* direction, trap, resume */
 	FRAME_TRIES = 2,
+	BELL = 0x61737379, /* si_errno of a signal that the engine sends to itself */
 };
 
 #define EINTR_ 4ul
@@ -105,11 +108,18 @@ static void copy_bytes(void *to, const void *from, size_t size)
 		((volatile uint8_t *)to)[i] = ((const uint8_t *)from)[i];
 }
 
-static uint64_t frame_place(const struct thread *thread, const struct handler *handler)
+/* The top of the stack for a frame; whether that is to lie on the alternate one. */
+static uint64_t frame_top(const struct thread *thread, const struct handler *handler,
+			  bool *ret_alternate)
 {
-	if (handler->flags & SA_ONSTACK && thread->alternate.size && !alternate_is_in_use(thread))
-		return thread->alternate.start + thread->alternate.size;
-	return thread->regs[RSP] - RED_ZONE;
+	const struct alternate *alternate = &thread->alternate;
+	uint64_t top = thread->regs[RSP] - RED_ZONE;
+
+	*ret_alternate = alternate_has(thread, thread->regs[RSP]);
+	if (!(handler->flags & SA_ONSTACK) || !alternate->size || alternate_has(thread, top))
+		return top;
+	*ret_alternate = true;
+	return alternate->start + alternate->size;
 }
 
 /*
@@ -149,11 +159,14 @@ static struct frame *frame_make(struct thread *thread, const struct handler *han
 				const siginfo_t *info, const struct ucontext *context,
 				uint64_t mask)
 {
-	uint64_t size = vector_size(context), top = frame_place(thread, handler);
+	bool on_alternate;
+	uint64_t size = vector_size(context), top = frame_top(thread, handler, &on_alternate);
 	uint64_t vectors = (top - size) & ~63ull;
 	uint64_t to = ((vectors - sizeof(struct frame)) & ~15ull) - 8;
 	struct frame frame;
 
+	if (on_alternate && !alternate_holds(thread, to))
+		return NULL;
 	copy_bytes(&frame.context, context, sizeof(*context));
 	copy_bytes(&frame.info, info, sizeof(*info));
 	frame.restorer = handler->restorer;
@@ -273,7 +286,7 @@ static void deliver_unhandled(struct thread *thread, int number, const siginfo_t
 			end_by(number, context);
 		return;
 	}
-	if (info->si_code <= 0)
+	if (info->si_code <= 0 || number >= SIGRTMIN)
 		signal_send(number, info);
 	context_resume(thread, context, mask);
 }
@@ -395,6 +408,38 @@ static void signal_send_again(int number, const siginfo_t *info)
 		signal_send(number, info);
 }
 
+/*
+ * Has the kernel call us for the signal that waits, with a signal that we send for it: one of the
+ * same number, so that the kernel acts by itself if that is not handled any more; but of those that
+ * queue, others would come first, so it is SIGBUS then, for which we always have a handler. A
+ * SIGSEGV is sent as it is, because it may have to stay pending (blocked_take). The code SI_USER is
+ * queued even if the program may not queue any more.
+ */
+static void bell_ring(struct thread *thread)
+{
+	siginfo_t bell = { .si_errno = BELL, .si_code = SI_USER };
+
+	thread->delivering = thread->pending;
+	thread->bell = thread->pending >= SIGRTMIN ? SIGBUS : thread->pending;
+	thread->pending = 0;
+	thread_become(thread, THREAD_DELIVERING);
+	signal_send((int)thread->bell,
+		    thread->bell == SIGSEGV ? thread->pending_info : (void *)&bell);
+}
+
+/* If the program has got one of that number in the same moment, that is put back. */
+static void bell_answer(struct thread *thread, int number, siginfo_t *info,
+			struct ucontext *context)
+{
+	thread_become(thread, THREAD_INSIDE);
+	if (number != SIGSEGV) {
+		if (info->si_errno != BELL)
+			signal_send_again(number, info);
+		info = (siginfo_t *)thread->pending_info;
+	}
+	deliver(thread, (int)thread->delivering, info, context, thread->mask);
+}
+
 /* Whether the thread holds no lock at this place and may continue under any mask. */
 static bool is_free(uint64_t rip)
 {
@@ -473,16 +518,21 @@ static bool is_closed(const struct thread *thread, uint64_t rip)
 }
 
 /*
- * Leaves the signal pending in the kernel if another one is held back already, or if the thread
- * must not be interrupted now; then returns true.
+ * Leaves the signal pending in the kernel if another one is held back or delivered already, or if
+ * the thread must not be interrupted now; then returns true.
  */
 static bool waits(const struct thread *thread, int number, const siginfo_t *info,
 		  struct ucontext *context, uint64_t mask)
 {
-	if (info->si_code > 0 || thread->state == THREAD_DELIVERING)
+	if (info->si_code > 0)
 		return false;
-	if (!thread->pending && !thread->starting && !is_closed(thread, context->uc_mcontext.rip))
+	if (thread->state == THREAD_DELIVERING) {
+		if ((uint64_t)number == thread->bell)
+			return false;
+	} else if (!thread->pending && !thread->starting &&
+		   !is_closed(thread, context->uc_mcontext.rip)) {
 		return false;
+	}
 	mask |= 1ull << (number - 1);
 	copy_bytes(&context->uc_sigmask, &mask, sizeof(mask));
 	signal_send_again(number, info);
@@ -654,8 +704,7 @@ void signal_arrive(int number, void *info_given, void *context_given)
 		return;
 	}
 	if (thread->state == THREAD_DELIVERING) {
-		thread_become(thread, THREAD_INSIDE);
-		deliver(thread, number, info, context, thread->mask);
+		bell_answer(thread, number, info, context);
 		return;
 	}
 	if (is_between(rip, engine_resume_begin, engine_resume_end)) {
@@ -691,14 +740,11 @@ void signal_arrive(int number, void *info_given, void *context_given)
 void signal_check(struct thread *thread)
 {
 	uint64_t but;
-	uint64_t number = thread->pending;
 
-	if (!number)
+	if (!thread->pending)
 		return;
-	thread->pending = 0;
-	thread_become(thread, THREAD_DELIVERING);
-	signal_send((int)number, thread->pending_info);
-	but = ALL & ~(1ull << (number - 1));
+	bell_ring(thread);
+	but = ALL & ~(1ull << (thread->bell - 1));
 	signal_let(&but); /* comes back only if the signal is not handled any more */
 	thread_become(thread, THREAD_INSIDE);
 	signal_unblock(thread->mask);

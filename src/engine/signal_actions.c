@@ -59,6 +59,8 @@ bool signal_start(struct thread *thread)
 	if (!thread->sighand) {
 		thread->sighand = handlers_inherit();
 		signal_faults_take(thread->sighand);
+	} else if (thread->cleared) {
+		signal_faults_take(thread->sighand);
 	}
 	signal_faults_open();
 	return true;
@@ -89,6 +91,7 @@ void signal_handlers_copy(struct thread *thread, const struct sighand *from, boo
 void signal_handlers_clear(struct thread *thread)
 {
 	handlers_clear(thread->sighand);
+	signal_faults_take(thread->sighand);
 }
 
 /* Another thread may be changing it. */
@@ -189,7 +192,8 @@ static long handler_change(struct thread *thread, uint64_t number, const struct 
 
 long signal_action(struct thread *thread)
 {
-	uint64_t number = thread->regs[RDI], wanted = thread->regs[RSI], old = thread->regs[RDX];
+	uint64_t number = (uint32_t)thread->regs[RDI], wanted = thread->regs[RSI];
+	uint64_t old = thread->regs[RDX];
 	struct kernel_action given;
 	struct handler handler;
 
@@ -305,7 +309,8 @@ static long mask_change(struct thread *thread, uint64_t how, const uint64_t *set
 
 long signal_mask(struct thread *thread)
 {
-	uint64_t how = thread->regs[RDI], set = thread->regs[RSI], old = thread->regs[RDX];
+	uint64_t how = (uint32_t)thread->regs[RDI], set = thread->regs[RSI];
+	uint64_t old = thread->regs[RDX];
 	uint64_t given = 0, before;
 	long result;
 
@@ -325,14 +330,21 @@ long signal_mask(struct thread *thread)
 	return result;
 }
 
-/* Whether the alternate stack is in use, by the kernel's rule: with SS_AUTODISARM it never is. */
-bool alternate_is_in_use(const struct thread *thread)
+bool alternate_holds(const struct thread *thread, uint64_t stack)
 {
 	const struct alternate *alternate = &thread->alternate;
 
-	return alternate->size && !(alternate->flags & SS_AUTODISARM) &&
-	       thread->regs[RSP] > alternate->start &&
-	       thread->regs[RSP] - alternate->start <= alternate->size;
+	return stack > alternate->start && stack - alternate->start <= alternate->size;
+}
+
+bool alternate_has(const struct thread *thread, uint64_t stack)
+{
+	return !(thread->alternate.flags & SS_AUTODISARM) && alternate_holds(thread, stack);
+}
+
+static bool alternate_is_in_use(const struct thread *thread)
+{
+	return alternate_has(thread, thread->regs[RSP]);
 }
 
 uint32_t alternate_flags(const struct thread *thread)

@@ -36,7 +36,9 @@ struct handler handler_get(const struct sighand *sighand, uint64_t number);
 void handler_set(struct sighand *sighand, uint64_t number, const struct handler *handler);
 /* Tells the kernel: our handler in the place of the program's. */
 long action_install(uint64_t number, const struct handler *wanted);
-/* Whether the alternate stack is in use, by the kernel's rule: with SS_AUTODISARM it never is. */
-bool alternate_is_in_use(const struct thread *thread);
+/* Whether an address lies on the alternate stack. */
+bool alternate_holds(const struct thread *thread, uint64_t stack);
+/* Whether the alternate stack is in use there, by the kernel's rule: with SS_AUTODISARM never. */
+bool alternate_has(const struct thread *thread, uint64_t stack);
 uint32_t alternate_flags(const struct thread *thread);
 long alternate_set(struct thread *thread, const struct kernel_stack *wanted);

@@ -80,6 +80,9 @@ static struct thread *child_prepare(const struct thread *parent, uint64_t flags,
 	child->gs = parent->gs;
 	child->segv = parent->segv == SEGV_OPEN ? SEGV_OPEN : SEGV_HIDDEN;
 	child->apart = !(flags & CLONE_THREAD);
+	child->cleared = !!(flags & CLONE_CLEAR_SIGHAND);
+	if (flags & CLONE_VFORK)
+		child->alternate = parent->alternate;
 	return child;
 }
 
@@ -165,7 +168,7 @@ static long on_clone(struct thread *thread)
 			regs[RSP] = stack;
 		return result;
 	}
-	child = child_prepare(thread, regs[RDI], regs[RSI]);
+	child = child_prepare(thread, (uint32_t)regs[RDI], regs[RSI]);
 	result = child_start(thread, child, __NR_clone,
 			     (long[]){ (long)regs[RDI], (long)child_stack(child), (long)regs[RDX],
 				       (long)regs[R10], (long)regs[R8] });
@@ -230,7 +233,7 @@ static long on_clone3(struct thread *thread)
 
 static long on_vfork(struct thread *thread)
 {
-	struct thread *child = child_prepare(thread, 0, 0);
+	struct thread *child = child_prepare(thread, CLONE_VM | CLONE_VFORK, 0);
 	long result =
 		child_start(thread, child, __NR_clone,
 			    (long[5]){ CLONE_VM | CLONE_VFORK | 17, (long)child_stack(child) });
@@ -243,7 +246,7 @@ static long on_arch_prctl(struct thread *thread)
 {
 	uint64_t *regs = thread->regs;
 
-	switch (regs[RDI]) {
+	switch ((uint32_t)regs[RDI]) {
 	case ARCH_SET_GS:
 		if (regs[RSI] >= USER_ADDRESSES)
 			return -EPERM;
@@ -265,10 +268,11 @@ static long on_arch_prctl(struct thread *thread)
 static long on_prctl(struct thread *thread)
 {
 	const uint64_t *regs = thread->regs;
+	uint32_t option = (uint32_t)regs[RDI];
 
-	if (regs[RDI] == PR_SET_SYSCALL_USER_DISPATCH)
+	if (option == PR_SET_SYSCALL_USER_DISPATCH)
 		return user_dispatch_set(thread);
-	if (regs[RDI] == PR_SET_TSC && regs[RSI] == PR_TSC_SIGSEGV && tools_offer.paused) {
+	if (option == PR_SET_TSC && (uint32_t)regs[RSI] == PR_TSC_SIGSEGV && tools_offer.paused) {
 		thread->pc -= thread->call_length;
 		native_go(thread, ENGINE_LEAVE_CLOCK);
 	}
@@ -334,12 +338,19 @@ static long on_barrier(struct thread *thread)
 	return command == COMMAND_QUERY && !sys_failed(result) ? result & ~RSEQ_COMMANDS : result;
 }
 
+static long on_ioctl(struct thread *thread)
+{
+	uint32_t command = (uint32_t)thread->regs[RSI];
+
+	return command == UFFDIO_REGISTER ? mapping_brought(thread) : other(thread);
+}
+
 static long on_write(struct thread *thread)
 {
 	long result = other(thread);
 
 	if (result > 0 && result != PROGRAM_RESTART)
-		maps_written((long)thread->regs[RDI]);
+		maps_written((int)thread->regs[RDI]);
 	return result;
 }
 
@@ -375,7 +386,16 @@ static long exec_pass(struct thread *thread)
  */
 static bool is_denial(const uint64_t *regs)
 {
-	return regs[RDI] == PROGRAM_SET_MDWE && regs[RSI] & MDWE_REFUSE_EXEC_GAIN;
+	return (uint32_t)regs[RDI] == PROGRAM_SET_MDWE && regs[RSI] & MDWE_REFUSE_EXEC_GAIN;
+}
+
+static bool is_filter(const uint64_t *regs)
+{
+	uint32_t what = (uint32_t)regs[RDI];
+
+	if (regs[RAX] == __NR_seccomp)
+		return what == SECCOMP_SET_MODE_FILTER || what == SECCOMP_SET_MODE_STRICT;
+	return regs[RAX] == __NR_prctl && (what == PR_SET_SECCOMP || is_denial(regs));
 }
 
 /*
@@ -386,6 +406,8 @@ static bool is_denial(const uint64_t *regs)
  */
 static void on_filter(struct thread *thread, uint32_t length)
 {
+	if (!is_filter(thread->regs))
+		return;
 	if (!thread_is_alone(thread)) {
 		if (is_denial(thread->regs)) {
 			engine_lock();
@@ -399,13 +421,6 @@ static void on_filter(struct thread *thread, uint32_t length)
 	thread->pc -= length;
 	signal_hand_back(thread, ENGINE_LEAVE_FILTER);
 	thread->pc += length;
-}
-
-static bool is_filter(const uint64_t *regs)
-{
-	if (regs[RAX] == __NR_seccomp)
-		return regs[RDI] == SECCOMP_SET_MODE_FILTER || regs[RDI] == SECCOMP_SET_MODE_STRICT;
-	return regs[RAX] == __NR_prctl && (regs[RDI] == PR_SET_SECCOMP || is_denial(regs));
 }
 
 /* The host attaches for the moment of the exec and puts the engine into the new program. */
@@ -434,11 +449,21 @@ void syscall_finish(struct thread *thread, long result)
 	thread->safe = SAFE_STATE;
 }
 
+/*
+ * The kernel looks at the low 32 bits only, as here and there of arguments: what a program leaves
+ * above them has no meaning.
+ */
+static void number_narrow(struct thread *thread)
+{
+	thread->regs[RAX] = (uint64_t)(int32_t)thread->regs[RAX];
+}
+
 bool syscall_run(struct thread *thread, uint32_t length)
 {
 	uint64_t *regs = thread->regs;
 	long result;
 
+	number_narrow(thread);
 	thread->call_length = length;
 	thread->safe = SAFE_CALL;
 	if (user_dispatch_take(thread)) {
@@ -446,8 +471,7 @@ bool syscall_run(struct thread *thread, uint32_t length)
 		return true;
 	}
 	guard_release_arguments(thread);
-	if (is_filter(regs))
-		on_filter(thread, length);
+	on_filter(thread, length);
 	switch (regs[RAX]) {
 	case __NR_clone:
 		result = on_clone(thread);
@@ -508,7 +532,7 @@ bool syscall_run(struct thread *thread, uint32_t length)
 		result = mapping_heap(thread);
 		break;
 	case __NR_ioctl:
-		result = regs[RSI] == UFFDIO_REGISTER ? mapping_brought(thread) : other(thread);
+		result = on_ioctl(thread);
 		break;
 	case __NR_shmat:
 	case __NR_shmdt:

@@ -77,7 +77,7 @@ void resources_leave_out(struct resources *resources, struct calltree_memory *me
 
 void resources_syscall(struct resources *resources, const struct thread *thread)
 {
-	resources->number = thread->regs[RAX];
+	resources->number = (uint32_t)thread->regs[RAX];
 }
 
 void resources_syscall_done(const struct resources *resources, const struct thread *thread,

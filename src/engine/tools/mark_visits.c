@@ -414,8 +414,8 @@ static void call_begin(struct thread *thread)
 
 	if (!memory->inside)
 		return;
-	own->call_number = thread->regs[RAX];
-	own->call_object = thread->regs[RAX] == FUTEX ? thread->regs[RDI] : 0;
+	own->call_number = (uint32_t)thread->regs[RAX];
+	own->call_object = own->call_number == FUTEX ? thread->regs[RDI] : 0;
 	own->call_start = ticks_now();
 }
 
