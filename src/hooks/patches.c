@@ -163,6 +163,14 @@ static void call_put(uint8_t *at, uint64_t target)
 	memcpy(at + 1, &near, sizeof(near));
 }
 
+/* What is left of the last instruction that did nothing is none by itself. */
+static void rest_put(uint8_t *at, size_t used, size_t room)
+{
+	enum { NOP = 0x90 };
+
+	memset(at + used, NOP, room - used);
+}
+
 /* A jump to the function's third byte is the last thing in front of it. */
 static void front_put(uint8_t *function, uint8_t *at, uint64_t target)
 {
@@ -201,6 +209,7 @@ static bool entry_patch(const struct module *module, uint64_t place)
 		front_put((uint8_t *)function, at, module->target_front);
 	else
 		return false;
+	rest_put(at, room >= CALL_BYTES ? CALL_BYTES : JUMP_BYTES, room);
 	return true;
 }
 
