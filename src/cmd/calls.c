@@ -389,7 +389,8 @@ static void outcome_say(const struct request *request, const struct calls_outcom
 			 outcome->no_exits);
 	if (outcome->unpatched)
 		log_warn("%lu patchable entries are not recorded: shorter than a call, without "
-			 "unwind information, or loaded while other threads ran",
+			 "unwind information, or in a library that was loaded while other threads "
+			 "ran, or in which dlsym() found nothing",
 			 outcome->unpatched);
 	if (outcome->native)
 		log_warn("%lu threads left the engine: their calls from then on are not seen",

@@ -192,6 +192,25 @@ class Places(unittest.TestCase):
             seen = counts(found)
             self.assertEqual((seen.get("plugin_work"), seen.get("plugin_part")), (30, 60), kind)
 
+    def test_plugin_that_registers(self):
+        """A library in which nothing is looked up: its calls end where they end, and it keeps its names."""
+        hooks = {kind: KINDS[kind] for kind in ("pg", "fentry")} | {"cyg": ["-finstrument-functions"]}
+        for kind, flags in hooks.items():
+            build("calls_host.c", "registers-" + kind + ".so", "-O1", "-shared", "-fPIC", "-DPLUGIN", *flags)
+            program = build("calls_host.c", "host-" + kind, "-O1", "-rdynamic", *flags)
+            _, found, said = calls("--view", "tree", program=[program, f"./registers-{kind}.so"], code=3)
+            rows = [(row["level"], row["calls"], name(row)) for row in found["rows"]]
+            for row in ((1, 1, "main"), (2, 50, "host_round"), (3, 50, "plugin_work"), (4, 100, "plugin_step")):
+                self.assertIn(row, rows, kind)
+            self.assertNotIn("could not be seen", said)
+
+    def test_plugin_that_is_not_patched(self):
+        build("calls_host.c", "registers-patched.so", "-O1", "-shared", "-fPIC", "-DPLUGIN", *KINDS["patched"])
+        program = build("calls_host.c", "host-patched", "-O1", "-rdynamic", *KINDS["patched"])
+        _, found, said = calls("--view", "functions", program=[program, "./registers-patched.so"], code=3)
+        self.assertEqual(counts(found)["host_round"], 50)
+        self.assertIn("3 patchable entries are not recorded", said)
+
     def test_far_away(self):
         """Calls from a program that is not within reach of the hooks, at a fixed place."""
         program = build("calls_shapes.c", "fixed", "-O1", "-no-pie", "-fno-pie", *KINDS["patched"])
