@@ -193,6 +193,12 @@ class Data(unittest.TestCase):
                 self.assertEqual(rows[name]["untimed"], rows[name]["abandoned"], name)
         return count
 
+    def test_open(self):
+        """Visits that never end are untimed, also where no visit of the mark ever did."""
+        count = Count(["main,time"], self.timed, "exits")
+        row, = count.rows().values()
+        self.assertEqual((row["visits"], row["timed"], row["untimed"]), (1, 0, 1))
+
     def test_threads(self):
         count = self.check("threads")
         self.assertEqual(count.rows()["data:shared_counter"]["reads"], count.own["data:shared_counter"] + 1)
