@@ -244,10 +244,12 @@ static void heap(void)
 	printf("heap %d\n", 50 * 8);
 }
 
+__thread int of_threads;
+
 /* main() never returns. */
 static void exits(void)
 {
-	exit(0);
+	exit(of_threads);
 }
 
 int main(int argc, char **argv)
