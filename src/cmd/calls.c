@@ -372,10 +372,15 @@ static void outcome_say(const struct request *request, const struct calls_outcom
 					    "started with java or another program of a JDK" },
 	};
 	bool usual = !strcmp(request->wish.output, "assay.db");
+	const char *nothing = texts[request->wish.way].nothing;
 
+	if (request->wish.from_events)
+		nothing = "no calls were seen";
+	if (outcome->java[CALL_JAVA_MACHINES])
+		nothing = "no calls were seen: the Java virtual machine called no methods but "
+			  "those of its own classes";
 	if (!outcome->totals.calls)
-		log_warn("%s", request->wish.from_events ? "no calls were seen"
-							 : texts[request->wish.way].nothing);
+		log_warn("%s", nothing);
 	if (outcome->overhead > 0)
 		log_info("at most %.1f ns were taken off each interval for the %s own cost",
 			 outcome->overhead, texts[request->wish.way].whose);
@@ -389,7 +394,8 @@ static void outcome_say(const struct request *request, const struct calls_outcom
 			 outcome->no_exits);
 	if (outcome->unpatched)
 		log_warn("%lu patchable entries are not recorded: shorter than a call, without "
-			 "unwind information, or loaded while other threads ran",
+			 "unwind information, or in a library that was loaded while other threads "
+			 "ran, or in which dlsym() found nothing",
 			 outcome->unpatched);
 	if (outcome->native)
 		log_warn("%lu threads left the engine: their calls from then on are not seen",

@@ -164,8 +164,20 @@ static void row_say(const struct table *table, size_t row)
 /* Marks that count nothing since nothing like them was found are worth a line. */
 static void missing_say(void *ctx, const struct mark *mark)
 {
-	if (!mark->places)
-		log_warn("mark '%s' was not found in any module that was loaded", mark->text);
+	const char *hint = "";
+
+	if (mark->places)
+		return;
+	if (mark->kind == MARK_DATA)
+		hint = "; variables that each thread has of its own (thread_local, __thread) "
+		       "cannot "
+		       "be marked";
+	else if (mark->kind == MARK_ROUTINE && strchr(mark->text, ',') &&
+		 !strchr(mark->text, '(') && !strchr(mark->text, '<'))
+		hint = "; what follows a comma was taken for a part of its name, as it is no "
+		       "option "
+		       "of marks (time, slower=, tail, event, start, stop)";
+	log_warn("mark '%s' was not found in any module that was loaded%s", mark->text, hint);
 }
 
 /* "42 %: lock table_lock in handle > update_table > futex; 40 visits, 5102334 ns longer each". */

@@ -37,7 +37,6 @@ enum {
 	WAYS = WAYS_BYTES / WAY,
 	TABLE = 2 * WAYS,
 	TABLE_BITS = 16,
-	TEXTS = CALL_MODULES_MAX,
 	/* x87, SSE, AVX, AVX-512: what libc may use; not AMX, which is large */
 	STATES = 0xe7,
 	FRAME_MAX = 64 << 20, /* no function takes more of the stack */
@@ -52,17 +51,10 @@ struct table {
 	uint32_t ways[TABLE]; /* by the hash of the return address; 0: none */
 };
 
-struct text {
-	uint64_t start;
-	uint64_t end;
-};
-
 uint32_t hooks_states;
 
 static char *ways; /* where they are written; NULL: none can be made */
 static struct table *table;
-static struct text texts[TEXTS];
-static uint32_t text_count;
 
 _Static_assert(TABLE_BITS == 16, "hash() takes the uppermost 16");
 
@@ -81,32 +73,14 @@ static bool is_way(uint64_t address)
 	return address - (uint64_t)hooks_ways < WAYS_BYTES;
 }
 
-/* Several threads may add; a range is filled in before it is counted. */
-void hooks_text_add(uint64_t start, uint64_t end)
-{
-	uint32_t count = __atomic_load_n(&text_count, __ATOMIC_ACQUIRE);
-
-	for (uint32_t i = 0; i < count; i++)
-		if (texts[i].start == start && texts[i].end == end)
-			return;
-	if (count == TEXTS)
-		return;
-	texts[count] = (struct text){ start, end };
-	__atomic_store_n(&text_count, count + 1, __ATOMIC_RELEASE);
-}
-
 /* Whether a call ends there, rel32 or r/m in two to seven bytes, or a signal's handler returns. */
 static bool is_behind_call(uint64_t address)
 {
 	static const uint8_t sigreturn[] = { 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05 };
 	enum { LONGEST = 7, NEAR = 5, CALL_NEAR = 0xe8, GROUP = 0xff, WHICH = 0x38, CALL = 0x10 };
 	const uint8_t *at = (const uint8_t *)address;
-	uint32_t count = __atomic_load_n(&text_count, __ATOMIC_ACQUIRE);
-	bool in_text = false;
 
-	for (uint32_t i = 0; i < count && !in_text; i++)
-		in_text = address >= texts[i].start + LONGEST && address < texts[i].end;
-	if (!in_text)
+	if (!hooks_text_has(address))
 		return false;
 	if (at[-NEAR] == CALL_NEAR || !memcmp(at, sigreturn, sizeof(sigreturn)))
 		return true;
@@ -158,6 +132,14 @@ static __attribute__((noinline)) uint32_t way_make(uint64_t address)
 	}
 }
 
+/* The way that was made for the address, if it is the first one with that hash; otherwise 0. */
+static inline uint32_t way_known(uint64_t address)
+{
+	uint32_t number = ways ? __atomic_load_n(&table->ways[hash(address)], __ATOMIC_ACQUIRE) : 0;
+
+	return number && way_return(number) == address ? number : 0;
+}
+
 static inline void exchange(uint64_t *slot)
 {
 	uint64_t address = *slot;
@@ -165,8 +147,8 @@ static inline void exchange(uint64_t *slot)
 
 	if (is_way(address)) /* a tail call: it is the way of whoever made it */
 		return;
-	number = ways ? __atomic_load_n(&table->ways[hash(address)], __ATOMIC_ACQUIRE) : 0;
-	if (__builtin_expect(!number || way_return(number) != address, 0)) {
+	number = way_known(address);
+	if (__builtin_expect(!number, 0)) {
 		number = way_make(address);
 		if (!number) {
 			__atomic_add_fetch(&hooks_area->no_exits, 1, __ATOMIC_RELAXED);
@@ -253,6 +235,12 @@ QUICK int hooks_enter_quickly(uint64_t routine, uint64_t *slot)
 	return number != 0;
 }
 
+/* Whether the dynamic linker has to be asked where that is. */
+static bool is_unknown(uint64_t address)
+{
+	return !is_way(address) && !way_known(address) && ways && hooks_text_is_new(address);
+}
+
 int hooks_entered(uint64_t routine, uint64_t *slot)
 {
 	struct hooks_thread *thread = hooks_self;
@@ -262,8 +250,11 @@ int hooks_entered(uint64_t routine, uint64_t *slot)
 		return hooks_area && hooks_area->entries && hooks_phase == PHASE_NEW;
 	if (__builtin_expect(thread->events, 0))
 		return 1;
-	if (__builtin_expect(!hooks_area->entries || !is_frame(slot), 0) ||
-	    !hooks_event_begin(thread))
+	if (__builtin_expect(!hooks_area->entries || !is_frame(slot), 0))
+		return 0;
+	if (__builtin_expect(is_unknown(*slot), 0))
+		return 1;
+	if (!hooks_event_begin(thread))
 		return 0;
 	enter(thread, routine, slot);
 	return 0;
@@ -284,6 +275,8 @@ void hooks_entered_slow(uint64_t routine, uint64_t *slot)
 		if (thread->events)
 			hooks_event_write(thread, CALL_MAJOR_COMPILED, CALL_MINOR_ENTRY,
 					  routine - 1, (uint64_t)slot, NULL, 0);
+		if (is_unknown(*slot))
+			hooks_text_find(*slot);
 		enter(thread, routine - 1, slot);
 	}
 	errno = error;
@@ -400,6 +393,7 @@ void hooks_entries_start(void)
 	int fd = has_shadow_stack() ? -1 : ways_memory();
 
 	hooks_states = states_of();
+	hooks_texts_start();
 	if (fd < 0)
 		return;
 	if (ways_map(fd, NULL, 0))

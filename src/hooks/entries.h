@@ -29,10 +29,22 @@ void hooks_entries_forked(void);
 /* Ticks that are added to each interval, measured in the calling thread's tree. */
 uint64_t hooks_entries_calibrate(void);
 
-/* Code that calls may come from. */
+/* Code that calls may come from: texts.c. */
+void hooks_texts_start(void);
 void hooks_text_add(uint64_t start, uint64_t end);
+bool hooks_text_has(uint64_t address);
+/*
+ * Whether hooks_text_find() may know more of an address. That is called with all of the processor's
+ * state kept.
+ */
+bool hooks_text_is_new(uint64_t address);
+void hooks_text_find(uint64_t address);
+/* Where a module's file is whose first byte lies at `start`; path has zeroes. Not in a hook. */
+void hooks_module_path(const char *name, uint64_t start, char *path, size_t size);
 /* Puts calls into the patchable entries of modules that are new. */
 void hooks_patches_look(void);
+/* Counts those of modules that are new, when the program ends. */
+void hooks_patches_count(void);
 /* Before the program's dlsym(), which is then hooks_dlsym. */
 void hooks_looked_up(const void *library);
 extern void *(*hooks_dlsym)(void *library, const char *name);

@@ -16,8 +16,10 @@
  * kernel changes whenever the thread comes back (that of a perf event which counts nothing): only
  * then the thread's CPU clock is asked, which takes a system call.
  */
+#include <limits.h>
 #include <link.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -134,6 +136,8 @@ static int client_tell(struct dl_phdr_info *info, size_t size, void *context)
 
 /* Modules. */
 
+enum { PAGE = 4096 };
+
 static bool module_known(uint32_t pid, uint64_t start)
 {
 	uint32_t count = __atomic_load_n(&hooks_area->module_count, __ATOMIC_ACQUIRE);
@@ -144,14 +148,40 @@ static bool module_known(uint32_t pid, uint64_t start)
 	return false;
 }
 
-static void module_path(const char *name, char *path, size_t size)
+/*
+ * A library may have been opened by a path that is relative to a folder that is no longer the
+ * working one. The kernel knows all of it.
+ */
+static bool mapped_path(uint64_t start, char *path, size_t size)
+{
+	char line[PATH_MAX + 128];
+	FILE *maps = fopen("/proc/self/maps", "re");
+	bool found = false;
+
+	while (maps && !found && fgets(line, sizeof(line), maps)) {
+		const char *slash = strchr(line, '/');
+		size_t length = slash ? strcspn(slash, "\n") : 0;
+
+		if (!length || length >= size || strtoull(line, NULL, 16) != start)
+			continue;
+		memcpy(path, slash, length);
+		path[length] = 0;
+		found = true;
+	}
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+void hooks_module_path(const char *name, uint64_t start, char *path, size_t size)
 {
 	ssize_t length;
 
-	if (*name) {
+	start -= start % PAGE;
+	if (*name && (*name == '/' || !strchr(name, '/') || !mapped_path(start, path, size)))
 		memcpy(path, name, strnlen(name, size - 1));
+	if (*name)
 		return;
-	}
 	length = readlink("/proc/self/exe", path, size - 1);
 	path[length > 0 ? length : 0] = 0;
 }
@@ -184,7 +214,7 @@ static int module_put(struct dl_phdr_info *info, size_t size, void *context)
 	module->start = start;
 	module->end = end;
 	module->bias = info->dlpi_addr;
-	module_path(info->dlpi_name, module->path, sizeof(module->path));
+	hooks_module_path(info->dlpi_name, start, module->path, sizeof(module->path));
 	__atomic_store_n(&module->ready, 1, __ATOMIC_RELEASE);
 	return 0;
 }
@@ -295,6 +325,7 @@ __attribute__((destructor)) static void hooks_end(void)
 {
 	if (!hooks_area)
 		return;
+	hooks_patches_count();
 	hooks_modules_tell(); /* what was loaded since */
 	hooks_self_end();
 }

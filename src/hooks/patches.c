@@ -43,6 +43,7 @@ struct module {
 	uint64_t target; /* where calls from here lead; 0: nowhere */
 	uint64_t target_front; /* and those in front of functions */
 	bool is_new; /* what is not patched has not been counted */
+	bool only_counts; /* it is too late to change code */
 };
 
 static const uint8_t endbr[] = { 0xf3, 0x0f, 0x1e, 0xfa };
@@ -163,6 +164,14 @@ static void call_put(uint8_t *at, uint64_t target)
 	memcpy(at + 1, &near, sizeof(near));
 }
 
+/* What is left of the last instruction that did nothing is none by itself. */
+static void rest_put(uint8_t *at, size_t used, size_t room)
+{
+	enum { NOP = 0x90 };
+
+	memset(at + used, NOP, room - used);
+}
+
 /* A jump to the function's third byte is the last thing in front of it. */
 static void front_put(uint8_t *function, uint8_t *at, uint64_t target)
 {
@@ -201,6 +210,7 @@ static bool entry_patch(const struct module *module, uint64_t place)
 		front_put((uint8_t *)function, at, module->target_front);
 	else
 		return false;
+	rest_put(at, room >= CALL_BYTES ? CALL_BYTES : JUMP_BYTES, room);
 	return true;
 }
 
@@ -253,7 +263,7 @@ static void sections_patch(struct module *module, const ElfW(Shdr) * section)
 {
 	uint64_t first = module->start / PAGE * PAGE;
 	size_t bytes = (module->end + PAGE - 1) / PAGE * PAGE - first;
-	bool may = module->target && process_is_single() &&
+	bool may = module->target && !module->only_counts && process_is_single() &&
 		   !mprotect((void *)first, bytes, PROT_READ | PROT_WRITE | PROT_EXEC);
 
 	section_patch(module, module->bias + section->sh_addr, section->sh_size, may);
@@ -320,13 +330,18 @@ static bool is_looked_at(uint64_t bias)
 
 static int module_look(struct dl_phdr_info *info, size_t size, void *context)
 {
-	struct module module = { .bias = info->dlpi_addr, .start = UINT64_MAX };
-	const char *path = *info->dlpi_name ? info->dlpi_name : "/proc/self/exe";
+	struct module module = { .bias = info->dlpi_addr,
+				 .start = UINT64_MAX,
+				 .only_counts = *(const bool *)context };
+	char path[sizeof(hooks_area->modules[0].path)] = "/proc/self/exe";
+	uint64_t first = UINT64_MAX;
 
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *header = &info->dlpi_phdr[i];
 		uint64_t start = info->dlpi_addr + header->p_vaddr;
 
+		if (header->p_type == PT_LOAD && start < first)
+			first = start;
 		if (header->p_type == PT_GNU_EH_FRAME)
 			module.index = (const void *)start;
 		if (header->p_type != PT_LOAD || !(header->p_flags & PF_X))
@@ -340,6 +355,10 @@ static int module_look(struct dl_phdr_info *info, size_t size, void *context)
 		return 0;
 	module.is_new = !is_looked_at(info->dlpi_addr);
 	targets_find(&module);
+	if (*info->dlpi_name) {
+		memset(path, 0, sizeof(path));
+		hooks_module_path(info->dlpi_name, first, path, sizeof(path));
+	}
 	module_patch(&module, path);
 	return 0;
 }
@@ -352,7 +371,7 @@ static int loads_look(struct dl_phdr_info *info, size_t size, void *context)
 	return 1;
 }
 
-void hooks_patches_look(void)
+static void modules_look(bool only_counts)
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	unsigned long long now = 0;
@@ -364,11 +383,22 @@ void hooks_patches_look(void)
 	dl_iterate_phdr(loads_look, &now);
 	if (now != loads) {
 		loads = now;
-		dl_iterate_phdr(module_look, NULL);
+		dl_iterate_phdr(module_look, &only_counts);
 		hooks_modules_tell();
 	}
 	pthread_setcancelstate(before, NULL);
 	pthread_mutex_unlock(&lock);
+}
+
+void hooks_patches_look(void)
+{
+	modules_look(false);
+}
+
+/* Libraries in which nothing was looked up ran without being patched. */
+void hooks_patches_count(void)
+{
+	modules_look(true);
 }
 
 /* The program's function, to which dlsym() in entry.S goes on. */

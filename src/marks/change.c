@@ -133,6 +133,7 @@ int mark_change_check(const struct marks *marks, const char *text)
 	if (err)
 		return err;
 	err = tail_check(marks, &spec);
+	err = err ? err : marks_heap_check(marks, &spec);
 	if (spec.timed && spec.kind == MARK_INSTRUCTION)
 		err = err_set(-EINVAL,
 			      "mark '%s': an instruction by itself cannot begin or cease to be "

@@ -91,6 +91,30 @@ static uint32_t entry_add(struct marks *marks, size_t spec, const char *text, bo
 	return number;
 }
 
+static bool is_heap(const struct mark_spec *spec)
+{
+	return spec->kind == MARK_DATA && spec->data == MARK_DATA_HEAP;
+}
+
+/* A call from a line expects one allocation, whose memory has one mark. */
+int marks_heap_check(const struct marks *marks, const struct mark_spec *wanted)
+{
+	for (size_t i = 0; is_heap(wanted) && i < marks->specs.count; i++) {
+		const struct mark_spec *other = &marks->specs.items[i];
+
+		if (!is_heap(other) || marks_spec_removed(marks, i) ||
+		    other->first != wanted->first ||
+		    !(mark_spec_takes_file(other, wanted->file) ||
+		      mark_spec_takes_file(wanted, other->file)))
+			continue;
+		return err_set(-EINVAL,
+			       "'%s' and '%s': of one line, the allocations of one function can be "
+			       "marked at a time",
+			       other->text, wanted->text);
+	}
+	return 0;
+}
+
 int marks_add(struct marks *marks, const char *text)
 {
 	struct mark_spec spec;
@@ -98,6 +122,7 @@ int marks_add(struct marks *marks, const char *text)
 
 	if (err)
 		return err;
+	err = marks_heap_check(marks, &spec);
 	if (marks->entries.count >= LINES_MAX)
 		err = err_set(-EINVAL, "there are more than %d marks", LINES_MAX);
 	array_each(&marks->specs, other)

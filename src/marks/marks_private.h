@@ -102,6 +102,8 @@ struct module {
 /* --- marks.c ---------------------------------------------------------------------------------- */
 /* The mark that was given as exactly that text; *ret is its index in specs. */
 bool marks_spec_find(const struct marks *marks, const char *text, size_t *ret);
+/* -EINVAL: other memory that is allocated at the same line is marked already. */
+int marks_heap_check(const struct marks *marks, const struct mark_spec *wanted);
 /* Whether the spec marks nothing any more. */
 bool marks_spec_removed(const struct marks *marks, size_t spec);
 /* The mark of a routine that a pattern has found: a new one, or the one that there is. */

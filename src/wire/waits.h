@@ -21,7 +21,7 @@ enum { RECORD_THREAD = 64, RECORD_TASK = 65 }; /* behind enum sample_record_kind
 // clang-format off
 #define WAIT_CAUSES(X)                                                                             \
 	X(PREEMPTED, "preempted", "ready to run, while another thread ran")                        \
-	X(LOCK, "lock", "a futex: a lock, a condition, the end of a thread")                       \
+	X(LOCK, "lock", "a lock, a condition, a semaphore, the end of a thread")                   \
 	X(DISK, "disk", "a file system or a block device")                                         \
 	X(PIPE, "pipe", "the other end of a pipe")                                                 \
 	X(SOCKET, "socket", "a socket: the network, or another process")                           \

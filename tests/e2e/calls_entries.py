@@ -17,7 +17,8 @@ ASSAY = os.path.abspath(os.environ.get("ASSAY", "build/assay"))
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 SCRATCH = tempfile.mkdtemp(prefix="calls-entries-")
 KINDS = {"pg": ["-pg"], "fentry": ["-pg", "-mfentry"], "patched": ["-fpatchable-function-entry=5"],
-         "front": ["-fpatchable-function-entry=16,14"], "endbr": ["-fcf-protection", "-fpatchable-function-entry=9,3"]}
+         "front": ["-fpatchable-function-entry=16,14"], "endbr": ["-fcf-protection", "-fpatchable-function-entry=9,3"],
+         "wide": ["-fpatchable-function-entry=8"], "wide-front": ["-fpatchable-function-entry=11,7"]}
 CALLS = {"catcher": 100, "thrower": 395, "lands": 100, "jumper": 600, "cancelled": 20, "wait_for_cancel": 20, "exits": 20,
          "exit_leaf": 20, "coroutine": 1, "coroutine_step": 10, "resume": 11, "yield": 10, "floats": 1, "handler": 50,
          "tail_begin": 100, "tail_end": 100, "walk_leaf": 1, "walk_middle": 1}
@@ -69,7 +70,7 @@ class Stacks(unittest.TestCase):
 
     @unittest.skipUnless(shutil.which("clang++"), "clang is not installed")
     def test_clang(self):
-        for kind in ("pg", "patched", "front"):
+        for kind in ("pg", "patched", "front", "wide", "wide-front"):  # in wide ones a nop is longer than what replaces it
             with self.subTest(kind):
                 self.check(build("calls_entries.cc", "clang-" + kind, "-O2", *KINDS[kind], compiler="clang++"), "--count")
 
@@ -190,6 +191,25 @@ class Places(unittest.TestCase):
             self.assertEqual(printed, native)
             seen = counts(found)
             self.assertEqual((seen.get("plugin_work"), seen.get("plugin_part")), (30, 60), kind)
+
+    def test_plugin_that_registers(self):
+        """A library in which nothing is looked up: its calls end where they end, and it keeps its names."""
+        hooks = {kind: KINDS[kind] for kind in ("pg", "fentry")} | {"cyg": ["-finstrument-functions"]}
+        for kind, flags in hooks.items():
+            build("calls_host.c", "registers-" + kind + ".so", "-O1", "-shared", "-fPIC", "-DPLUGIN", *flags)
+            program = build("calls_host.c", "host-" + kind, "-O1", "-rdynamic", *flags)
+            _, found, said = calls("--view", "tree", program=[program, f"./registers-{kind}.so"], code=3)
+            rows = [(row["level"], row["calls"], name(row)) for row in found["rows"]]
+            for row in ((1, 1, "main"), (2, 50, "host_round"), (3, 50, "plugin_work"), (4, 100, "plugin_step")):
+                self.assertIn(row, rows, kind)
+            self.assertNotIn("could not be seen", said)
+
+    def test_plugin_that_is_not_patched(self):
+        build("calls_host.c", "registers-patched.so", "-O1", "-shared", "-fPIC", "-DPLUGIN", *KINDS["patched"])
+        program = build("calls_host.c", "host-patched", "-O1", "-rdynamic", *KINDS["patched"])
+        _, found, said = calls("--view", "functions", program=[program, "./registers-patched.so"], code=3)
+        self.assertEqual(counts(found)["host_round"], 50)
+        self.assertIn("3 patchable entries are not recorded", said)
 
     def test_far_away(self):
         """Calls from a program that is not within reach of the hooks, at a fixed place."""

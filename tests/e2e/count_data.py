@@ -193,6 +193,12 @@ class Data(unittest.TestCase):
                 self.assertEqual(rows[name]["untimed"], rows[name]["abandoned"], name)
         return count
 
+    def test_open(self):
+        """Visits that never end are untimed, also where no visit of the mark ever did."""
+        count = Count(["main,time"], self.timed, "exits")
+        row, = count.rows().values()
+        self.assertEqual((row["visits"], row["timed"], row["untimed"]), (1, 0, 1))
+
     def test_threads(self):
         count = self.check("threads")
         self.assertEqual(count.rows()["data:shared_counter"]["reads"], count.own["data:shared_counter"] + 1)
@@ -334,6 +340,16 @@ class Data(unittest.TestCase):
             run = subprocess.run([lib.ASSAY, "count", "-m", mark, "--", "true"], capture_output=True, text=True)
             self.assertEqual(run.returncode, 2, mark)
             self.assertIn(sentence, run.stderr)
+        run = subprocess.run([lib.ASSAY, "count", "-m", "data:heap:malloc@src/x.c:7", "-m", "data:heap:grab@x.c:7", "--", "true"],
+                             capture_output=True, text=True)
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("of one line, the allocations of one function", run.stderr)
+
+    def test_not_found(self):
+        """A variable of threads has no address that could be marked; a wrong option is none."""
+        count = Count(["data:of_threads", "shapes,tiem"], self.timed, "exits")
+        self.assertRegex(count.said, "'data:of_threads' was not found.*thread_local")
+        self.assertRegex(count.said, "'shapes,tiem' was not found.*no option of marks")
 
 
 if __name__ == "__main__":

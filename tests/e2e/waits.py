@@ -186,6 +186,26 @@ class Waits(unittest.TestCase):
         self.assertLess(last["lifetime_ns"], 0.3e9 + shell["lifetime_ns"])
         self.assertTrue(all(row["system_calls"] for row in (shell, last)))
 
+    def test_calls(self):
+        """Locks that are no futexes, and a child that its parent waits for until it executes a program."""
+        folder = lib.scratch("wait-calls")
+        os.mkdir(folder)
+        run = lib.record("--off-cpu", lib.build("wait_calls.c"), folder)
+        self.check_sums(run.path)
+        threads = threads_of(run.path)
+        for name in ("file-lock", "record-lock", "semaphore-lock", "spawn-child"):
+            with self.subTest(name):
+                self.assertGreater(threads[name][f"off_{name.split('-')[1]}_ns"], 0.15e9)
+
+    def test_calls_of_32_bits(self):
+        """Their numbers are others: 162 sleeps, and is sync() elsewhere."""
+        program = lib.build("wait_calls.c")
+        if subprocess.run([program], check=False).returncode:
+            self.skipTest("no 32-bit system calls here")
+        run = lib.record("--off-cpu", program)
+        self.check_sums(run.path)
+        self.assertGreater(threads_of(run.path)["wait_calls"]["off_sleep_ns"], 0.15e9)
+
     def test_refused(self):
         plain = lib.record("true")
         said = subprocess.run([lib.ASSAY, "report", "waits", "-i", plain.path], capture_output=True, text=True,

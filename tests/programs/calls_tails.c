@@ -5,6 +5,8 @@
  *	indirect	which jumps to leaf() or other() by a pointer, in turn; other() calls leaf()
  *	chooser		which jumps to leaf() on a condition, half of the time
  *	down		which jumps to its own beginning 3 times
+ *	again		which jumps to its own beginning 3 times by a pointer; framed, the same with
+ *			a frame of its own, which calls leaf() each time
  * and in the end it allocates 3 objects: 100 bytes, 200 by realloc, and 3 of 50.
  */
 #include <stdlib.h>
@@ -64,6 +66,20 @@ __asm__(".text\n\t"
 	"ret\n\t"
 	".size down, . - down");
 
+static int (*volatile steps[4])(int);
+
+KEEP int again(int x)
+{
+	sink += x;
+	return x ? steps[x & 1](x - 1) : 0;
+}
+
+KEEP int framed(int x)
+{
+	sink += leaf(x);
+	return x ? steps[2 + (x & 1)](x - 1) : 0;
+}
+
 KEEP void allocator(void)
 {
 	memory = malloc(100);
@@ -75,11 +91,15 @@ KEEP void allocator(void)
 
 int main(void)
 {
+	steps[0] = steps[1] = again;
+	steps[2] = steps[3] = framed;
 	for (int i = 0; i < ROUNDS; i++) {
 		sink += tailer(i);
 		sink += indirect(i);
 		sink += chooser(i);
 		sink += down(3);
+		sink += again(3);
+		sink += framed(3);
 	}
 	allocator();
 	return 5;

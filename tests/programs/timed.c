@@ -244,13 +244,22 @@ static void heap(void)
 	printf("heap %d\n", 50 * 8);
 }
 
+__thread int of_threads;
+
+/* main() never returns. */
+static void exits(void)
+{
+	exit(of_threads);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *name;
 		void (*run)(void);
 	} ways[] = { { "shapes", shapes },   { "sleeps", sleeps }, { "signals", signals },
-		     { "threads", threads }, { "fork", forks },	   { "heap", heap } };
+		     { "threads", threads }, { "fork", forks },	   { "heap", heap },
+		     { "exits", exits } };
 
 	for (size_t i = 0; argc > 1 && i < sizeof(ways) / sizeof(ways[0]); i++)
 		if (!strcmp(argv[1], ways[i].name))

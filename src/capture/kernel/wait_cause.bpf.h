@@ -32,7 +32,12 @@ struct files_struct {
 	struct fdtable *fdt;
 } CORE;
 
+struct thread_info {
+	unsigned int status;
+} CORE;
+
 struct task_struct___waits {
+	struct thread_info thread_info;
 	unsigned int __state;
 	int on_cpu;
 	unsigned long long start_time;
@@ -72,6 +77,7 @@ enum {
 };
 
 enum { STATE_STOPPED = 0x4, STATE_TRACED = 0x8 };
+enum { STATUS_COMPAT = 0x2 }; /* in a 32-bit system call */
 
 static __always_inline __u32 cause_of_mode(__u16 mode)
 {
@@ -117,6 +123,7 @@ static __always_inline __u32 cause_of_call(__u64 number)
 	case 270: /* pselect6 */
 	case 271: /* ppoll */
 	case 281: /* epoll_pwait */
+	case 426: /* io_uring_enter */
 	case 441: /* epoll_pwait2 */
 		return WAIT_POLL;
 	case 42: /* connect */
@@ -129,18 +136,27 @@ static __always_inline __u32 cause_of_call(__u64 number)
 	case 299: /* recvmmsg */
 	case 307: /* sendmmsg */
 		return WAIT_SOCKET;
+	case 56: /* clone, as vfork: until the child executes a program */
 	case 58: /* vfork */
 	case 61: /* wait4 */
 	case 247: /* waitid */
+	case 435: /* clone3 */
 		return WAIT_CHILD;
+	case 65: /* semop */
+	case 72: /* fcntl: F_SETLKW */
+	case 73: /* flock */
+	case 220: /* semtimedop */
+		return WAIT_LOCK;
 	case 26: /* msync */
 	case 74: /* fsync */
 	case 75: /* fdatasync */
 	case 162: /* sync */
 	case 187: /* readahead */
+	case 208: /* io_getevents */
 	case 277: /* sync_file_range */
 	case 285: /* fallocate */
 	case 306: /* syncfs */
+	case 333: /* io_pgetevents */
 		return WAIT_DISK;
 	default:
 		return WAIT_OTHER;
@@ -156,16 +172,74 @@ static __always_inline int call_has_file(__u64 number)
 	case 18: /* pwrite64 */
 	case 19: /* readv */
 	case 20: /* writev */
+	case 40: /* sendfile: to that file */
 	case 77: /* ftruncate */
 	case 217: /* getdents64 */
 	case 275: /* splice */
+	case 276: /* tee */
+	case 278: /* vmsplice */
 	case 295: /* preadv */
 	case 296: /* pwritev */
+	case 326: /* copy_file_range */
 	case 327: /* preadv2 */
 	case 328: /* pwritev2 */
 		return 1;
 	default:
 		return 0;
+	}
+}
+
+/* Numbers of 32-bit system calls are others; read and the like have the file in rbx. */
+static __always_inline __u32 cause_of_compat(struct task_struct *task, __u64 number, __u64 file)
+{
+	switch (number) {
+	case 3: /* read */
+	case 4: /* write */
+	case 145: /* readv */
+	case 146: /* writev */
+	case 180: /* pread64 */
+	case 181: /* pwrite64 */
+		return cause_of_file(task, file);
+	case 7: /* waitpid */
+	case 114: /* wait4 */
+	case 190: /* vfork */
+	case 284: /* waitid */
+		return WAIT_CHILD;
+	case 29: /* pause */
+	case 162: /* nanosleep */
+	case 179: /* rt_sigsuspend */
+	case 267: /* clock_nanosleep */
+	case 407: /* clock_nanosleep_time64 */
+		return WAIT_SLEEP;
+	case 142: /* select */
+	case 168: /* poll */
+	case 256: /* epoll_wait */
+	case 308: /* pselect6 */
+	case 309: /* ppoll */
+	case 319: /* epoll_pwait */
+	case 413: /* pselect6_time64 */
+	case 414: /* ppoll_time64 */
+		return WAIT_POLL;
+	case 117: /* ipc: semaphores, mostly */
+	case 143: /* flock */
+	case 221: /* fcntl64 */
+	case 240: /* futex */
+	case 422: /* futex_time64 */
+		return WAIT_LOCK;
+	case 102: /* socketcall */
+	case 362: /* connect */
+	case 364: /* accept4 */
+	case 369: /* sendto */
+	case 370: /* sendmsg */
+	case 371: /* recvfrom */
+	case 372: /* recvmsg */
+		return WAIT_SOCKET;
+	case 36: /* sync */
+	case 118: /* fsync */
+	case 148: /* fdatasync */
+		return WAIT_DISK;
+	default:
+		return WAIT_OTHER;
 	}
 }
 
@@ -198,6 +272,10 @@ static __noinline __u32 wait_cause_of(struct task_struct *task, __u32 state, __u
 		return WAIT_FAULT;
 	if (BPF_CORE_READ_BITFIELD(more, in_iowait))
 		return WAIT_DISK;
+	if (more->thread_info.status & STATUS_COMPAT) {
+		bpf_probe_read_kernel(&first, sizeof(first), &registers->rbx);
+		return cause_of_compat(task, number, first);
+	}
 	if (call_is_futex(number)) {
 		if (number != 449)
 			*ret_object = first;

@@ -10,9 +10,9 @@
  *
  * The host tells where routines begin (routines.h). If control arrives at the beginning of a
  * routine that is not the innermost one, and the return address is still that of the innermost one,
- * it was a tail call: the routine takes the place of the innermost one. So has one that jumps to
- * its own beginning. Routines that are to be skipped count as part of their callers: their calls
- * and returns get no inline code, unless the call is indirect.
+ * it was a tail call: the routine takes the place of the innermost one. So does one that jumps to
+ * its own beginning, also by a pointer. Routines that are to be skipped count as part of their
+ * callers: their calls and returns get no inline code, unless the call is indirect.
  *
  *	in	calls, returns and blocks that are translated, and what inline code calls
  *	out	the tree of a thread and its frames, in memory that the host reads
@@ -38,6 +38,7 @@ enum called {
 
 enum { METRIC_OBJECTS = 1, METRIC_BYTES = 2 };
 
+enum { FRAMED = 4099 /* places; a prime, because routines are aligned */ };
 enum { FRAMES_TOUCHED = 4 /* pages of them: 512 calls within each other */ };
 
 _Static_assert(sizeof(struct call_frame) == CALLTREE_FRAME, "known to inline code");
@@ -237,6 +238,70 @@ static bool is_by_r11(const struct point *point)
 	       point->operands[0].reg.value == ZYDIS_REGISTER_R11;
 }
 
+/*
+ * A jump by a pointer may lead a routine back to its own beginning, which is a tail call of itself.
+ * That takes a test at each such jump, which interpreters would feel. So it is left out where the
+ * routine has stack of its own and does not give it back right in front of the jump: such a jump is
+ * that of a switch.
+ */
+static struct {
+	uint64_t framed[FRAMED]; /* routines that take stack of their own first, by hash */
+	uint64_t entry; /* the routine whose first block is being translated; 0: it is another */
+	bool gives_back; /* the block has given back stack so far */
+} jumps;
+
+static void jumps_block(uint64_t entry)
+{
+	jumps.entry = entry;
+	jumps.gives_back = false;
+}
+
+static bool writes_stack_pointer(const struct point *point)
+{
+	const ZydisDecodedOperand *first = &point->operands[0];
+
+	return first->type == ZYDIS_OPERAND_TYPE_REGISTER && first->reg.value == ZYDIS_REGISTER_RSP;
+}
+
+static void jumps_instruction(const struct point *point)
+{
+	switch (point->insn->mnemonic) {
+	case ZYDIS_MNEMONIC_PUSH:
+		break;
+	case ZYDIS_MNEMONIC_SUB:
+		if (!writes_stack_pointer(point))
+			return;
+		break;
+	case ZYDIS_MNEMONIC_POP:
+	case ZYDIS_MNEMONIC_LEAVE:
+		jumps.gives_back = true;
+		return;
+	case ZYDIS_MNEMONIC_ADD:
+	case ZYDIS_MNEMONIC_LEA:
+	case ZYDIS_MNEMONIC_MOV:
+		jumps.gives_back |= writes_stack_pointer(point);
+		return;
+	default:
+		return;
+	}
+	if (jumps.entry)
+		jumps.framed[jumps.entry % FRAMED] = jumps.entry;
+}
+
+static void again_put(struct insert *insert, uint64_t pc)
+{
+	struct routine_found found;
+
+	if (!routine_find(pc, &found) || found.flags & ROUTINE_SKIPPED ||
+	    (jumps.framed[found.start % FRAMED] == found.start && !jumps.gives_back))
+		return;
+	inline_target(insert, INLINE_A);
+	inline_const(insert, INLINE_B, -found.start);
+	inline_sum(insert, INLINE_B, INLINE_A);
+	inline_only_if(insert, INLINE_B, INLINE_EQUAL, 0);
+	inline_call(insert, ENGINE_TOOL_CALLTREE, CALLED_TAIL, 1);
+}
+
 static void branch(struct insert *insert, const struct point *point)
 {
 	if (is_by_rip(point)) {
@@ -247,6 +312,8 @@ static void branch(struct insert *insert, const struct point *point)
 		charge_put(insert);
 		inline_target(insert, INLINE_A);
 		inline_call(insert, ENGINE_TOOL_CALLTREE, CALLED_TAIL, 1);
+	} else {
+		again_put(insert, point->pc);
 	}
 }
 
@@ -288,9 +355,11 @@ static void block(struct insert *insert, const struct point *point)
 {
 	struct routine_found found;
 
+	jumps_block(0);
 	if (!routine_find(point->pc, &found) || found.start != point->pc ||
 	    found.flags & ROUTINE_PART)
 		return;
+	jumps_block(point->pc);
 	if (found.flags & ROUTINE_SKIPPED)
 		skip_put(insert);
 	else
@@ -307,6 +376,7 @@ static void before(struct insert *insert, const struct point *point)
 {
 	struct routine_found found;
 
+	jumps_instruction(point);
 	if (point->insn->mnemonic == ZYDIS_MNEMONIC_NOP && point->insn->raw.disp.size == 32)
 		task_put(insert, point);
 	if (point->insn->mnemonic != ZYDIS_MNEMONIC_JMP || !point->insn->raw.imm[0].is_relative)

@@ -39,6 +39,7 @@ struct timing {
 	struct store_mark_time row;
 	uint64_t overhead; /* ticks */
 	double tick; /* ns */
+	bool is_open; /* a visit has not ended */
 	struct mark_timing from;
 };
 
@@ -96,9 +97,26 @@ static int timing_write(struct timing *timing)
 	row->abandoned = sound(timing->from.abandoned);
 	row->too_deep = sound(timing->from.too_deep);
 	row->overhead_ps = (uint64_t)((double)timing->overhead * timing->tick * PS_PER_NS);
-	if (err || (!row->timed && !row->abandoned && !row->too_deep))
+	if (err || (!row->timed && !row->abandoned && !row->too_deep && !timing->is_open))
 		return err;
 	return store_add(recorder_store(timing->memory->recorder), STORE_TABLE_mark_time, row);
+}
+
+/* Whose visits have not ended, by timer. The memory may hold anything. */
+static void open_find(const struct mark_times_memory *head, const void *shared,
+		      bool ret[static MARK_TIMERS_MAX])
+{
+	const char *frames = (const char *)shared + MARK_TIMES_FRAMES;
+	uint64_t below = (head->deepest - head->top) / MARK_TIMES_FRAME;
+	uint64_t count = below < MARK_TIMES_DEPTH ? MARK_TIMES_DEPTH - below : 0;
+
+	for (uint64_t i = 1; i <= count; i++) {
+		struct mark_times_frame frame;
+
+		memcpy(&frame, frames + i * MARK_TIMES_FRAME, sizeof(frame));
+		if (frame.timer < MARK_TIMERS_MAX)
+			ret[frame.timer] = true;
+	}
 }
 
 static int times_write(struct mark_memory *memory, const struct engine_thread *thread,
@@ -107,9 +125,12 @@ static int times_write(struct mark_memory *memory, const struct engine_thread *t
 	enum { OVERHEAD_MAX = 1 << 20 };
 	struct timing *timing = mem_zalloc(sizeof(*timing));
 	struct mark_times_memory head;
+	bool open[MARK_TIMERS_MAX] = {};
 	int err = 0;
 
 	memcpy(&head, shared, sizeof(head));
+	if (head.ready)
+		open_find(&head, shared, open);
 	for (uint32_t i = 0; head.ready && i < MARK_TIMERS_MAX && !err; i++) {
 		uint32_t mark = marks_timed_by(memory->marks, i);
 
@@ -122,6 +143,7 @@ static int times_write(struct mark_memory *memory, const struct engine_thread *t
 			.row = { .mark = { mark }, .thread = executed_thread_id(thread) },
 			.overhead = head.overhead < OVERHEAD_MAX ? head.overhead : 0,
 			.tick = mark_memory_tick(memory),
+			.is_open = open[i],
 		};
 		memcpy(&timing->from,
 		       (const char *)shared + MARK_TIMES_TIMERS + (size_t)i * MARK_TIMING,
