@@ -27,6 +27,7 @@ _Static_assert(2 * KNOWN_WORDS <= CYCLES_HEADER - CYCLES_KEPT, "headers have roo
 enum {
 	TRANSITION_BYTES = 64, /* of one, in the map and in the array, about */
 	WORDS_EACH = sizeof(struct layer_taken) / sizeof(uint32_t),
+	NOTHING_LOADED = UINT32_MAX,
 	HEADERS_AHEAD = 16, /* cycles */
 	RECORDS_AHEAD = 6,
 };
@@ -36,10 +37,19 @@ static struct cycles *segment_cycles(const struct block_paths *all)
 	return &all->options.segments->levels[0].cycles;
 }
 
+/* The record at 0 is of no path. Headers that are free refer to it. */
+static void transitions_begin(struct block_paths *all)
+{
+	array_reserve(&all->ended, 1 + BLOCK_PATHS_FEW * WORDS_EACH);
+	memset(all->ended.items, 0, (1 + BLOCK_PATHS_FEW * WORDS_EACH) * sizeof(uint32_t));
+	all->ended.count = 1;
+}
+
 int block_paths_init(struct block_paths *all, const struct block_paths_options *options)
 {
 	*all = (struct block_paths){ .options = *options };
-	array_reserve(&all->ended, 1 + BLOCK_PATHS_FEW * WORDS_EACH); /* headers refer to it */
+	all->loaded = NOTHING_LOADED;
+	transitions_begin(all);
 	return cycles_init(&all->states, &(struct cycles_options){ .memory = options->memory });
 }
 
@@ -78,33 +88,53 @@ static void path_clear(struct block_paths *all)
 	all->mark = 1;
 }
 
-/* The mark of a block; blocks come up in any order. */
-static uint32_t *mark_of(struct block_paths *all, uint32_t block)
+static __attribute__((noinline)) void marks_grow(struct block_paths *all, uint32_t block)
 {
 	size_t had = all->marks.count;
 
-	if (block >= had) {
-		array_reserve(&all->marks, (size_t)block + 1);
-		memset(all->marks.items + had, 0, (block + 1 - had) * sizeof(*all->marks.items));
-		all->marks.count = (size_t)block + 1;
-	}
+	array_reserve(&all->marks, (size_t)block + 1);
+	memset(all->marks.items + had, 0, (block + 1 - had) * sizeof(*all->marks.items));
+	all->marks.count = (size_t)block + 1;
+}
+
+/* The mark of a block; blocks come up in any order. */
+static inline uint32_t *mark_of(struct block_paths *all, uint32_t block)
+{
+	if (__builtin_expect(block >= all->marks.count, 0))
+		marks_grow(all, block);
 	return &all->marks.items[block];
 }
 
-static void path_add(struct block_paths *all, uint32_t block)
+/* Adds blocks up to the first that the path holds already, or has no room for; returns how many. */
+static size_t path_add(struct block_paths *all, const uint32_t *blocks, size_t count)
 {
-	array_reserve(&all->open, all->length + 1 + CYCLES_SLACK);
-	all->open.items[all->length++] = block;
-	*mark_of(all, block) = all->mark;
+	size_t room = all->options.max_cycle - all->length, i;
+	uint32_t *open;
+
+	count = count < room ? count : room;
+	array_reserve(&all->open, all->length + count + CYCLES_SLACK);
+	open = all->open.items + all->length;
+	for (i = 0; i < count; i++) {
+		uint32_t *mark = mark_of(all, blocks[i]);
+
+		if (*mark == all->mark)
+			break;
+		*mark = all->mark;
+		open[i] = blocks[i];
+	}
+	all->length += i;
+	return i;
 }
 
 static void path_load(struct block_paths *all, uint32_t state)
 {
-	size_t length = state ? cycles_at(&all->states, state)->length : 0;
-
+	if (all->loaded == state)
+		return;
 	path_clear(all);
-	for (size_t i = 0; i < length; i++)
-		path_add(all, cycles_symbols(&all->states, state)[i]);
+	if (state)
+		path_add(all, cycles_symbols(&all->states, state),
+			 cycles_at(&all->states, state)->length);
+	all->loaded = state;
 }
 
 /* The path that is followed, in the table of paths. */
@@ -119,13 +149,16 @@ static uint32_t path_place(struct block_paths *all, struct layer *paths)
 
 static uint32_t path_state(struct block_paths *all)
 {
-	uint32_t state;
+	uint32_t state = 0;
 
-	if (!all->length)
-		return 0;
-	state = cycles_intern(&all->states, all->open.items, all->length, false);
-	all->states_full |= !state;
-	return state ? state : cycles_intern(&all->states, all->open.items, all->length, true);
+	if (all->length) {
+		state = cycles_intern(&all->states, all->open.items, all->length, false);
+		all->states_full |= !state;
+		if (!state)
+			state = cycles_intern(&all->states, all->open.items, all->length, true);
+	}
+	all->loaded = state;
+	return state;
 }
 
 static struct layer_taken *ended_at(const struct block_paths *all, size_t record)
@@ -133,7 +166,17 @@ static struct layer_taken *ended_at(const struct block_paths *all, size_t record
 	return (struct layer_taken *)(all->ended.items + record + 1);
 }
 
-/* Adds to the paths that end in the transition whose record is the last. */
+/* Begins a record, which is the last until the next one is begun. */
+static size_t record_begin(struct block_paths *all)
+{
+	size_t record = all->ended.count;
+
+	array_reserve(&all->ended, record + 1 + BLOCK_PATHS_FEW * WORDS_EACH);
+	*array_push(&all->ended) = 0;
+	return record;
+}
+
+/* Adds to the paths of the record that is the last. */
 static void ended_add(struct block_paths *all, size_t record, uint32_t place)
 {
 	uint32_t count = all->ended.items[record];
@@ -149,38 +192,53 @@ static void ended_add(struct block_paths *all, size_t record, uint32_t place)
 	ended_at(all, record)[count] = (struct layer_taken){ place, 1 };
 }
 
-static void segment_follow(struct block_paths *all, struct layer *paths, uint32_t segment,
-			   size_t record)
-{
-	const uint32_t *blocks = NULL;
-	size_t count = all->options.blocks(all->options.context, segment, &blocks);
+/* The block that comes next in a cycle of segments. */
+struct cursor {
+	uint32_t segment; /* index in the cycle */
+	uint32_t block; /* index in that segment */
+};
 
-	for (size_t i = 0; i < count; i++) {
-		if (*mark_of(all, blocks[i]) == all->mark ||
-		    all->length == all->options.max_cycle) {
-			ended_add(all, record, path_place(all, paths));
-			path_clear(all);
-		}
-		path_add(all, blocks[i]);
+/*
+ * Follows the blocks of a cycle until the path ends; the cursor is then in front of the block that
+ * ends it. False: the path does not end in this cycle.
+ */
+static bool cycle_follow(struct block_paths *all, uint32_t slot, struct cursor *at)
+{
+	const struct cycles *cycles = segment_cycles(all);
+	const uint32_t *segments = cycles_symbols(cycles, slot);
+	uint32_t length = cycles_at(cycles, slot)->length;
+
+	all->loaded = NOTHING_LOADED;
+	for (; at->segment < length; at->segment++, at->block = 0) {
+		const uint32_t *blocks = NULL;
+		size_t count =
+			all->options.blocks(all->options.context, segments[at->segment], &blocks);
+
+		if (!count)
+			continue;
+		at->block += (uint32_t)path_add(all, blocks + at->block, count - at->block);
+		if (at->block < count)
+			return true;
 	}
+	return false;
 }
 
 /* Returns next state << 32 | index in `ended`. */
 static uint64_t transition_make(struct block_paths *all, struct layer *paths, uint32_t state,
 				uint32_t place)
 {
-	const struct cycles *cycles = segment_cycles(all);
-	uint32_t slot = cycles->words.items[place + CYCLES_SLOT];
-	const uint32_t *segments = cycles_symbols(cycles, slot);
-	size_t record = all->ended.count;
+	uint32_t slot = segment_cycles(all)->words.items[place + CYCLES_SLOT];
+	size_t record = 0;
+	struct cursor at = {};
 
-	path_load(all, state);
-	array_reserve(&all->ended, record + 1 + BLOCK_PATHS_FEW * WORDS_EACH);
-	*array_push(&all->ended) = 0;
-	for (uint32_t i = 0; i < cycles_at(cycles, slot)->length; i++)
-		segment_follow(all, paths, segments[i], record);
 	all->states_full |= all->ended.count >= UINT32_MAX / 2 ||
 			    all->transitions.count * TRANSITION_BYTES > all->options.memory;
+	path_load(all, state);
+	while (cycle_follow(all, slot, &at)) {
+		record = record ? record : record_begin(all);
+		ended_add(all, record, path_place(all, paths));
+		path_clear(all);
+	}
 	return (uint64_t)path_state(all) << 32 | record;
 }
 
@@ -290,7 +348,7 @@ static void transitions_clear(struct block_paths *all)
 		memset(cycles_header(cycles, slot) + CYCLES_KEPT, 0,
 		       (CYCLES_HEADER - CYCLES_KEPT) * sizeof(uint32_t));
 	map_clear(&all->transitions);
-	all->ended.count = 0;
+	transitions_begin(all);
 }
 
 /* Open paths stay what they are, and get new states. */
@@ -305,6 +363,7 @@ static void states_clear(struct block_paths *all)
 						    cycles_symbols(&before, path->state),
 						    cycles_at(&before, path->state)->length, true);
 	cycles_deinit(&before);
+	all->loaded = NOTHING_LOADED;
 	all->states_full = false;
 }
 

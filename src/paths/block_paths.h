@@ -57,6 +57,7 @@ struct block_paths {
 	ARRAY(uint32_t) ended;
 	ARRAY(uint32_t) open; /* the path that is followed, and room behind it */
 	size_t length; /* of that path */
+	uint32_t loaded; /* the state that it is */
 	/* By block: whether the path holds it, which is so if it has the present mark. */
 	ARRAY(uint32_t) marks;
 	uint32_t mark;
