@@ -255,6 +255,6 @@ export const timelineView: View = {
 	id: "timeline",
 	title: "Timeline",
 	group: "Time",
-	byTime: true,
+	byChoice: true,
 	render: (app, root) => new Timeline(app, root)
 };
