@@ -185,7 +185,7 @@ static void refusal_say(const struct sampler_refusal *refusal)
 		 without[refusal->part]);
 }
 
-static int bpf_forgo(struct sampling_options *options)
+static int without_bpf_prepare(struct sampling_options *options)
 {
 	if (options->system_wide && !options->kernel_wide)
 		return err_wrap(-EPERM, "the whole system cannot be sampled");
@@ -263,7 +263,7 @@ static int sampler_prepare(struct sampling *sampling, struct sampling_options *o
 	if (options->user_only)
 		return 0;
 	if (sampler_load(&how, &sampling->sampler))
-		return bpf_forgo(options);
+		return without_bpf_prepare(options);
 	refusals_settle(sampling, options);
 	waits_prepare(sampling, options);
 	return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "capture/kernel/hearing.h"
+#include "capture/kernel/verifier_log.h"
 
 #include <bpf/libbpf.h>
 #include <stdarg.h>
@@ -10,8 +10,8 @@
 #include "base/log.h"
 #include "base/strbuf.h"
 
-static struct strbuf heard;
-static libbpf_print_fn_t before;
+static struct strbuf messages;
+static libbpf_print_fn_t printer_before;
 
 static void lines_say(char *text)
 {
@@ -22,34 +22,34 @@ static void lines_say(char *text)
 			log_debug("libbpf: %s", line);
 }
 
-static int hear(enum libbpf_print_level level, const char *format, va_list args)
+static int message_keep(enum libbpf_print_level level, const char *format, va_list args)
 {
 	AUTO(free_ptr) char *text = NULL;
 
 	if (level == LIBBPF_DEBUG || vasprintf(&text, format, args) < 0)
 		return 0;
-	strbuf_puts(&heard, text);
+	strbuf_puts(&messages, text);
 	lines_say(text);
 	return 0;
 }
 
-void hearing_begin(void)
+void verifier_log_begin(void)
 {
-	before = libbpf_set_print(hear);
+	printer_before = libbpf_set_print(message_keep);
 }
 
-void hearing_again(void)
+void verifier_log_again(void)
 {
-	heard.length = 0;
+	messages.length = 0;
 }
 
-const char *hearing_text(void)
+const char *verifier_log_text(void)
 {
-	return heard.length ? heard.text : "";
+	return messages.length ? messages.text : "";
 }
 
-void hearing_end(void)
+void verifier_log_end(void)
 {
-	libbpf_set_print(before);
-	strbuf_deinit(&heard);
+	libbpf_set_print(printer_before);
+	strbuf_deinit(&messages);
 }
