@@ -203,7 +203,7 @@ export class Table {
 			const numbers = change[column.name];
 			return rows.map(row => numbers ? numbers(row) : this.raw.data[i][row]);
 		});
-		return new Table({...this.raw, columns, data, omitted: 0 }, this.strings);
+		return new Table({...this.raw, columns, data }, this.strings);
 	}
 
 	/** The same columns with rows of their own; what a row does not name is empty. */

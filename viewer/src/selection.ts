@@ -187,13 +187,14 @@ function rowsOfThreads(app: App, table: Table, chosen: NonNullable<Chosen>): Tab
 	});
 	// Two programs under one number: rows cannot tell which of them they are of.
 	if (Array.from(sides[1]).some(one => sides[0].has(one))) return null;
-	let inside = false;
+	let inside = false, named = false;
 	const rows = Array.from({ length: table.rowCount }, (_, row) => row).filter(row => {
 		const own = table.cell(row, tid);
 		if (own !== null) inside = sides[1].has(key(table.cell(row, pid), own));
+		named = named || own !== null;
 		return inside;
 	});
-	return table.derive(rows, {});
+	return named ? table.derive(rows, {}) : null;
 }
 
 function fromTree(app: App, table: Table, frames: Downward|null): Table|null {

@@ -5,7 +5,7 @@
 import type {Cell, Column, Table} from "./data";
 import {isValues} from "./data";
 import {bar, el, replace} from "./dom";
-import {count, percent, signedPercent} from "./format";
+import {count, percent, rounded, signedPercent} from "./format";
 import {helpOf} from "./help";
 import {sortNested} from "./order";
 import {valueBars} from "./values";
@@ -312,7 +312,7 @@ function cellText(cell: Cell, column?: Column): string {
 	if (isValues(cell)) return [cell.label, ...cell.common.map(value => value.text)].join(" ");
 	if (typeof cell === "string") return cell;
 	if (column?.kind === "integer") return String(cell);
-	return Number.isInteger(cell) ? count(cell) : String(Number(cell.toPrecision(6)));
+	return Number.isInteger(cell) ? count(cell) : rounded(cell);
 }
 
 function sortKey(cell: Cell): number|string {
