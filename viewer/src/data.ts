@@ -484,9 +484,9 @@ function addNamed(table: Table, functions: Functions): void {
 	const symbol = table.column("symbol"), module = table.column("module");
 	if (symbol < 0 || module < 0) return;
 	for (let row = 0; row < table.rowCount; row++) {
-		const name = table.cell(row, symbol);
-		if (typeof name === "string" && name)
-			functions.add(name, table.text(row, "module"));
+		const name = table.cell(row, symbol), file = table.text(row, "module");
+		// A row without a module is no code: a thread, above its tree of calls.
+		if (typeof name === "string" && name && file) functions.add(name, file);
 	}
 }
 

@@ -56,7 +56,7 @@ export class TableWidget {
 	/** On a small screen what a row is about comes first: the rest may lie beyond the edge. */
 	private rank(index: number): number {
 		const column = this.table.columns[index];
-		if (FUNCTION_COLUMNS.includes(column.name)) return 0;
+		if (FUNCTION_COLUMNS.includes(column.name) || column.name === "mark") return 0;
 		if (column.kind === "values") return 2;
 		return this.hasValues() && ABOUT_VALUES.includes(column.name) ? 1 : 3;
 	}
@@ -272,8 +272,11 @@ export class TableWidget {
 		const indent = this.table.level >= 0 && column.elastic ?
 			Number(this.table.cell(row, this.table.level) ?? 0) :
 			0;
-		const inner = target ? el("a", { href: target }, el("bdi", {}, text)) :
-				       el("bdi", {}, text);
+		const inner = target ?
+			el("a", { href: target }, el("bdi", {}, text)) :
+			column.name === "place" ?
+			el("span", { class: "clip-start" }, el("bdi", { dir: "ltr" }, text)) :
+			el("bdi", {}, text);
 		inner.classList.add("clip");
 		element.title = text.slice(0, 500);
 		if (indent) element.style.paddingLeft = `${8 + Math.min(40, indent) * 12}px`;
