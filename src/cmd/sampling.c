@@ -621,6 +621,16 @@ static int loop_or_outlast(struct sampling *sampling)
 	return err_set(err, "%s", reason);
 }
 
+/* What was started here goes on: whoever started it should know, and under which number. */
+static void survivor_tell(const struct sampling *sampling)
+{
+	int code;
+
+	if (sampling->command && !command_ended(sampling->command, &code))
+		log_info("the command goes on without being recorded, as process %d",
+			 (int)command_pid(sampling->command));
+}
+
 int sampling_run(const struct sampling_options *options, struct sampling_result *ret)
 {
 	struct sampling_options settled = *options;
@@ -637,6 +647,7 @@ int sampling_run(const struct sampling_options *options, struct sampling_result 
 	if (err)
 		return err;
 	ret->seconds = seconds_since_start(&sampling);
+	survivor_tell(&sampling);
 	err = sampling_control_end(sampling.control);
 	err = err ? err : recorder_finish(sampling.recorder);
 	if (err)
