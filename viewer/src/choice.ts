@@ -21,7 +21,9 @@ export function choiceKey(values: Record<string, string>): string {
 /** "thread worker 4711", "program gcc"; "": all are. */
 export function choiceText(threads: readonly Thread[], values: Record<string, string>): string {
 	const { thread = "", program = "" } = values, one = threads[thread ? Number(thread) : -1];
-	return one ? `thread ${one.comm} ${one.tid}` : program ? `program ${program}` : "";
+	if (one) return `thread ${one.comm} ${one.tid}`;
+	if (thread) return "a thread that is not in this profile";
+	return program ? `program ${program}` : "";
 }
 
 const PIDS_MAX = 100;

@@ -11,8 +11,12 @@ export interface Range {
 
 /** null: none is chosen, or the profile does not keep which stacks belong to which second. */
 export function rangeOf(tree: CallTree, values: Record<string, string>): Range|null {
-	if (!tree.samples.second || !(values.from || values.to)) return null;
-	return { from: Number(values.from || 0), to: values.to ? Number(values.to) : Infinity };
+	if (!tree.samples.second) return null;
+	// Anybody may have written the address.
+	const second = (text: string|undefined, none: number): number =>
+		/^\d+$/.test(text ?? "") ? Number(text) : none;
+	const from = second(values.from, 0), to = second(values.to, Infinity);
+	return from === 0 && to === Infinity ? null : { from, to };
 }
 
 export function rangeText(range: Range): string {

@@ -132,6 +132,8 @@ function testRange(): void {
 	const frames = new Downward(parent, fn, weigh(tree(), null, range), null);
 	equal(frames.total(0), 14, "samples of two seconds, without losses");
 	equal(rangeOf(tree(), {}), null, "nothing is chosen");
+	equal(rangeOf(tree(), { from: "-5", to: "zz" }), null,
+		"what makes no sense chooses nothing");
 	equal(weigh(tree(), only(1), { from: 2, to: Infinity }).reduce((a, b) => a + b), 8,
 		"of one thread until the end");
 	const graph = graphOf(frames, 4);

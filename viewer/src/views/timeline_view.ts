@@ -189,9 +189,9 @@ class Timeline implements ViewHandle {
 
 	update(): void {
 		const { values } = this.app.state;
-		const from = Math.min(this.seconds, Math.max(0, Number(values.from || 0)));
+		const from = Math.min(this.seconds, Math.max(0, Number(values.from) || 0));
 		const to =
-			Math.min(this.seconds, Math.max(from, Number(values.to || this.seconds)));
+			Math.min(this.seconds, Math.max(from, Number(values.to) || this.seconds));
 		this.from.value = String(from);
 		this.to.value = String(to);
 		this.marker.hidden = from === 0 && to === this.seconds;
