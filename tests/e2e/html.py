@@ -369,6 +369,11 @@ class Threads(Page):
                                     f"where thread.id = {thread}")[0]
             arguments = ["--pid", str(pid), "--tid", str(tid)]
             self.check_tables_of_choice(page, self.newer, f"thread={thread}", arguments)
+            self.open(page, f"#timeline?thread={thread}")
+            self.assertEqual(self.browser.run("return [...document.querySelectorAll('.timeline-lane:not(.cpu):not([hidden])')]"
+                                              ".map(lane => lane.dataset.thread)"), [thread])
+            [row] = lib.report(self.newer, "threads", *arguments)["rows"]
+            self.assertEqual(self.browser.run("return document.querySelector('main .card').dataset.samples"), str(row["self"]))
             self.open(page, f"#lines?thread={thread}")
             command = shlex.split(self.browser.texts("[data-note=whole] pre")[0])
             self.assertEqual(command[:3] + command[-4:], ["assay", "report", "lines", *arguments])

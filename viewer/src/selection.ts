@@ -169,7 +169,13 @@ function sampledTasks(app: App, table: Table): Table {
 		sums.set(keys[thread[i]], (sums.get(keys[thread[i]]) ?? 0) + count[i]);
 	}
 	const of = (row: number): number => sums.get(keyOf(row)) ?? 0;
-	const rows = Array.from({ length: table.rowCount }, (_, row) => row).filter(row => of(row));
+	// A process that executes its own program again is a row of a report, with the same key.
+	const used = new Set<string>();
+	const rows = Array.from({ length: table.rowCount }, (_, row) => row).filter(row => {
+		const fresh = !used.has(keyOf(row));
+		used.add(keyOf(row));
+		return fresh && of(row) > 0;
+	});
 	rows.sort((a, b) => of(b) - of(a));
 	return table.derive(
 		rows, { self: row => of(row), share: row => of(row) / seen }, ["kernel"]);
