@@ -63,7 +63,7 @@ struct block {
 	size_t first, count; /* of the members */
 	uint64_t self;
 	uint64_t total; /* the least of an instruction that is not trivial */
-	double low; /* likewise */
+	double low; /* the least share of such an instruction, with 95 % certainty */
 };
 
 struct blocks {

@@ -127,8 +127,8 @@ enum { C_BASE, C_SHARE, C_CALLS, C_CUM, C_ELAPSED, C_RECURSION, C_COLUMNS };
 	{                                                                                          \
 		[C_BASE] = { "base", "Base" unit, COLUMN_COUNT, .optional = true },                \
 		[C_SHARE] = { "share", "Share", COLUMN_SHARE },                                    \
-		[C_CALLS] = { "calls", "Calls", COLUMN_COUNT },                                    \
-		[C_CUM] = { "cum", "Cum" unit, COLUMN_COUNT, .optional = true },                   \
+		[C_CALLS] = { "calls", "Calls", COLUMN_COUNT, .spare = 1 },                        \
+		[C_CUM] = { "cum", "Cum" unit, COLUMN_COUNT, .optional = true, .spare = 2 },       \
 		[C_ELAPSED] = { "elapsed", "Elapsed" unit, COLUMN_COUNT, .optional = true,         \
 				.spare = 4 },                                                      \
 		[C_RECURSION] = { "recursion", "RL", COLUMN_INTEGER, .optional = true,             \

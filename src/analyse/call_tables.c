@@ -38,7 +38,7 @@ enum {
 	{                                                                                          \
 		[C_CUM] = { "cum", "Cum" unit, COLUMN_COUNT, cum_use, .optional = true },          \
 		[C_BASE] = { "base", "Base" unit, COLUMN_COUNT, .optional = true },                \
-		[C_SHARE] = { "share", "Share", COLUMN_SHARE },                                    \
+		[C_SHARE] = { "share", "Share", COLUMN_SHARE, .spare = 1 },                        \
 		[C_CALLS] = { "calls", "Calls", COLUMN_COUNT },                                    \
 		[C_SAMPLES] = { "samples", "Samples", COLUMN_COUNT, .optional = true },            \
 		[C_WAITED] = { "waited_ns", "Waited ns", COLUMN_COUNT, .optional = true,           \

@@ -201,7 +201,7 @@ static void row_fill(struct sites *sites, struct cell *row, const struct site *s
 	struct table *table = sites->table;
 	enum selection_source source;
 
-	row[I_SHARE] = cell_real(share_of(site->runs, table->runs.seen));
+	row[I_SHARE] = cell_real(site_runs_share(sites, site));
 	row[I_TOTAL] = cell_number(site->total);
 	row[I_SCORE] = cell_real(score);
 	row[I_SHOWN_SCORE] = cell_number((uint64_t)(score + 0.5));
@@ -262,7 +262,7 @@ static void site_consider(struct sites *sites, const struct site *site, struct l
 	code = code_cache_instruction(&sites->code, site->location, &instruction);
 	if (site_is_trivial(sites, site, code ? &instruction : NULL))
 		return;
-	if (share_of(site->runs, table->runs.seen) < request->min_share) {
+	if (site_runs_share(sites, site) < request->min_share) {
 		table->omitted++;
 		return;
 	}

@@ -20,7 +20,7 @@
 #define META_RUN_SKIP "run_skip" /* instructions that are passed over before, at most */
 
 /* Metrics of samples. */
-#define METRIC_THINNED "thinned" /* of those kept: not taken, but counted by a later one */
+#define METRIC_THINNED "thinned" /* kept ones that were not taken: a later one counts for them */
 #define METRIC_PAUSED "paused" /* ns in which none were taken, because a user said so */
 
 /* Metrics of values. */

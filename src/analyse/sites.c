@@ -226,6 +226,13 @@ bool site_merge(struct site *site, const struct site *from)
 	return true;
 }
 
+double site_runs_share(const struct sites *sites, const struct site *site)
+{
+	uint64_t seen = sites->table->runs.seen;
+
+	return share_of(site->runs < seen ? site->runs : seen, seen);
+}
+
 /* The next row that can be read. */
 static bool row_next(struct sites *sites, struct site *ret)
 {

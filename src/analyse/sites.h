@@ -37,7 +37,8 @@ struct site {
 	uint32_t item;
 	int64_t owner; /* -1: the kernel; of several, the first */
 	unsigned width;
-	uint64_t total, runs;
+	uint64_t total;
+	uint64_t runs; /* of a merged one the sum: a run that met several sites counts for each */
 	double skew; /* of struct hotlist_sampling */
 	struct hotlist list;
 	struct moments moments; /* count 0: none */
@@ -85,6 +86,11 @@ void sites_seek(struct sites *sites, size_t place);
  * Adds a site of the same item, which may be at another location. False: they cannot be added up.
  */
 bool site_merge(struct site *site, const struct site *from);
+/*
+ * The share of all runs that gave values here. Where call sites are merged it is an upper bound,
+ * because a run that met several of them is known only by the sum.
+ */
+double site_runs_share(const struct sites *sites, const struct site *site);
 
 /* The range of the most common value; all 0 without values. */
 struct hotlist_range site_top(const struct site *site);

@@ -151,7 +151,7 @@ static void value_row_add(struct sites *sites, const struct site *site)
 	bool code = code_cache_instruction(&sites->code, site->location, &instruction);
 
 	row[V_TOTAL] = cell_number(site->total);
-	row[V_SHARE] = cell_real(share_of(site->runs, table->runs.seen));
+	row[V_SHARE] = cell_real(site_runs_share(sites, site));
 	row[V_ITEM] = cell_text(sites->items[site->item].text);
 	if (site->caller) {
 		row[V_FROM] = cell_text(site_place_text(table, profile, site->caller));
@@ -200,7 +200,7 @@ static void value_rows_add(struct sites *sites)
 	struct site site;
 
 	for (; sites_next(sites, SITE_ROW, &site); place = sites_tell(sites)) {
-		if (share_of(site.runs, table->runs.seen) < request->min_share)
+		if (site_runs_share(sites, &site) < request->min_share)
 			table->omitted++;
 		else
 			*array_push(&notes) = (struct value_note){ site.total, place };

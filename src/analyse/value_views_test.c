@@ -41,6 +41,24 @@ static void owners_and_callers_are_merged_exactly(void **state)
 	fixture_deinit(&fixture);
 }
 
+/* V18: a run that met several call sites is in the runs of each, and no share exceeds the whole. */
+static void merged_runs_are_no_more_than_all(void **state)
+{
+	struct fixture fixture;
+	const struct profile *profile = fixture_values(&fixture);
+	struct table *table;
+	size_t row;
+
+	array_each(&fixture.values, value)
+		value->runs = 1000;
+	table = run(profile, "invariants", (struct view_request){});
+	row = row_of(table, "item", "result", "address", 0x130a);
+	assert_true(cell_at(table, row, "runs")->number > 1200);
+	assert_true(cell_at(table, row, "share")->real == 1);
+	table_destroy(table);
+	fixture_deinit(&fixture);
+}
+
 static double width_at(const struct profile *profile, uint64_t address)
 {
 	struct table *table = run(profile, "values", (struct view_request){});
@@ -569,6 +587,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(owners_and_callers_are_merged_exactly),
+		cmocka_unit_test(merged_runs_are_no_more_than_all),
 		cmocka_unit_test(bounds_know_about_runs),
 		cmocka_unit_test(bounds_know_about_time),
 		cmocka_unit_test(sites_are_shown_one_by_one),

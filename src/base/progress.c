@@ -29,8 +29,8 @@ enum { REDRAW_MS = 200, WIDTH_UNKNOWN = 80 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
-static pthread_t drawer;
-static bool drawing; /* the thread is there */
+static pthread_t drawing_thread;
+static bool drawing_runs; /* the thread is there */
 static struct progress *current; /* innermost step */
 static size_t drawn; /* columns that the line takes now */
 
@@ -142,7 +142,7 @@ bool progress_is_seen(void)
 }
 
 /* No signal of the process is for this thread. Without a thread there are no signs of life. */
-static void drawer_start(void)
+static void drawing_start(void)
 {
 	pthread_condattr_t attributes;
 	sigset_t all, before;
@@ -155,18 +155,18 @@ static void drawer_start(void)
 	pthread_condattr_destroy(&attributes);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	drawing = !pthread_create(&drawer, NULL, draw, NULL);
+	drawing_runs = !pthread_create(&drawing_thread, NULL, draw, NULL);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void drawer_stop(void)
+static void drawing_stop(void)
 {
-	if (!drawing)
+	if (!drawing_runs)
 		return;
 	pthread_cond_signal(&wake);
-	pthread_join(drawer, NULL);
+	pthread_join(drawing_thread, NULL);
 	pthread_cond_destroy(&wake);
-	drawing = false;
+	drawing_runs = false;
 }
 
 void progress_begin(struct progress *progress, const char *what, ...)
@@ -182,7 +182,7 @@ void progress_begin(struct progress *progress, const char *what, ...)
 	current = progress;
 	pthread_mutex_unlock(&lock);
 	if (!progress->outer)
-		drawer_start();
+		drawing_start();
 }
 
 void progress_set(struct progress *progress, uint64_t done, uint64_t total)
@@ -209,7 +209,7 @@ void progress_end(struct progress *progress)
 	line_erase();
 	pthread_mutex_unlock(&lock);
 	if (!progress->outer)
-		drawer_stop();
+		drawing_stop();
 }
 
 void progress_pause(void)

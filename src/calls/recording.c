@@ -34,7 +34,7 @@ struct call_recording {
 	uint64_t bad;
 	struct call_module module; /* the one that was asked for last */
 	ARRAY(struct call_module) read; /* modules of events, in the place of those of the memory */
-	ARRAY(uint64_t) read_programs; /* of these */
+	ARRAY(uint64_t) read_programs; /* the programs of these modules */
 	struct call_results ended;
 	struct call_event_file *events; /* NULL: none are written */
 	uint32_t *told; /* by slot: number of the thread whose START is in the file */

@@ -30,7 +30,7 @@ struct call_row {
 	uint64_t elapsed;
 	uint64_t samples; /* of the node or routine itself */
 	uint32_t level;
-	uint32_t recursion; /* the deepest, of a routine */
+	uint32_t recursion; /* of a routine: that of its deepest call */
 	uint32_t node; /* of a row of the tree */
 };
 

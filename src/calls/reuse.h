@@ -31,7 +31,7 @@ struct reuse_thread {
 
 /* A kernel thread. */
 struct reuse_entry {
-	struct reuse_thread *own; /* gets what is used in between; NULL: the one that comes does */
+	struct reuse_thread *own; /* is charged while no other runs; NULL: the next one is */
 	struct reuse_thread *thread; /* the one that came last; NULL: it has gone */
 };
 

@@ -25,7 +25,7 @@ struct call_snapshot {
 	struct call_amount
 		*sums; /* cumulative and elapsed: of node n, metric i, at n * metrics + i */
 	uint64_t *samples; /* of node n and of all below it */
-	uint32_t *after; /* Where in the order the nodes below that at this place end. */
+	uint32_t *after; /* by place in the order: the place behind the last node below */
 	struct map routines; /* routine to the first node, from where `instance` leads on */
 };
 

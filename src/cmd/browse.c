@@ -647,7 +647,7 @@ static void key_handle(struct browse *browse, int key)
 		help();
 		break;
 	case 'r':
-		served_hurry(browse->served);
+		served_look_now(browse->served);
 		renew_or_tell(browse);
 		break;
 	case KEY_RESIZE:

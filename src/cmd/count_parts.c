@@ -25,7 +25,7 @@ struct count_parts {
 	pid_t recorder; /* 0: nothing is recorded */
 	char *path; /* of what is recorded */
 	unsigned begun; /* so far */
-	ARRAY(char *) paths; /* of those that are whole */
+	ARRAY(char *) paths; /* of the recordings that are complete */
 };
 
 static const char *const names[] = { [COUNT_PART_VALUES] = "values", [COUNT_PART_PATHS] = "paths" };

@@ -185,7 +185,7 @@ static void refusal_say(const struct sampler_refusal *refusal)
 		 without[refusal->part]);
 }
 
-static int bpf_forgo(struct sampling_options *options)
+static int without_bpf_prepare(struct sampling_options *options)
 {
 	if (options->system_wide && !options->kernel_wide)
 		return err_wrap(-EPERM, "the whole system cannot be sampled");
@@ -263,7 +263,7 @@ static int sampler_prepare(struct sampling *sampling, struct sampling_options *o
 	if (options->user_only)
 		return 0;
 	if (sampler_load(&how, &sampling->sampler))
-		return bpf_forgo(options);
+		return without_bpf_prepare(options);
 	refusals_settle(sampling, options);
 	waits_prepare(sampling, options);
 	return 0;
@@ -621,6 +621,16 @@ static int loop_or_outlast(struct sampling *sampling)
 	return err_set(err, "%s", reason);
 }
 
+/* What was started here goes on: whoever started it should know, and under which number. */
+static void survivor_tell(const struct sampling *sampling)
+{
+	int code;
+
+	if (sampling->command && !command_ended(sampling->command, &code))
+		log_info("the command goes on without being recorded, as process %d",
+			 (int)command_pid(sampling->command));
+}
+
 int sampling_run(const struct sampling_options *options, struct sampling_result *ret)
 {
 	struct sampling_options settled = *options;
@@ -637,6 +647,7 @@ int sampling_run(const struct sampling_options *options, struct sampling_result 
 	if (err)
 		return err;
 	ret->seconds = seconds_since_start(&sampling);
+	survivor_tell(&sampling);
 	err = sampling_control_end(sampling.control);
 	err = err ? err : recorder_finish(sampling.recorder);
 	if (err)

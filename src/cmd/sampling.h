@@ -59,7 +59,7 @@ struct sampling_options {
 struct sampling_result {
 	int exit_code; /* of the command; 0 without one */
 	struct sink_totals samples;
-	uint64_t thinned; /* of those kept: in the weight of a later one */
+	uint64_t thinned; /* kept ones that were not taken: a later one counts for them */
 	struct sink_totals runs;
 	uint64_t runs_whole, runs_missing; /* that reached their length; that lacked code */
 	bool values_taken; /* asked for, and not left out */

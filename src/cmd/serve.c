@@ -23,7 +23,7 @@
 
 enum {
 	PAGE_LOST_MS = 5000, /* a page asks every second: after this it is not there any more */
-	FAREWELL_MS = 10000, /* for pages to fetch what a recorder has left */
+	LAST_FETCH_MS = 10000, /* for pages to fetch what a recorder has left */
 	RECORDER_NICE = 10, /* beside a recorder the program comes first */
 	TICK_MS = 250, /* how often it is looked at whether all is done */
 };
@@ -163,19 +163,19 @@ static int signals_take(struct serve *serve)
 
 static void recorder_ended(struct serve *serve)
 {
-	served_hurry(serve->served);
+	served_look_now(serve->served);
 	serve->ended = clock_monotonic();
 	serve->final = served_generation(serve->served);
 }
 
 /* Whether all open pages have fetched what the recorder has left. */
-static bool farewell_is_over(const struct serve *serve)
+static bool pages_are_done(const struct serve *serve)
 {
 	uint64_t now = clock_monotonic();
 
 	if (!serve->ended)
 		return false;
-	return serve->delivered || now > serve->ended + FAREWELL_MS * (uint64_t)NS_PER_MS ||
+	return serve->delivered || now > serve->ended + LAST_FETCH_MS * (uint64_t)NS_PER_MS ||
 	       !serve->asked || now > serve->asked + PAGE_LOST_MS * (uint64_t)NS_PER_MS;
 }
 
@@ -211,7 +211,7 @@ static int loop(struct serve *serve)
 
 	while (!err && !serve->done) {
 		err = round_run(serve);
-		serve->done = serve->done || farewell_is_over(serve);
+		serve->done = serve->done || pages_are_done(serve);
 	}
 	return err;
 }

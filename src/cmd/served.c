@@ -121,7 +121,7 @@ bool served_is_live(const struct served *served)
 	return store_is_written(served->path);
 }
 
-void served_hurry(struct served *served)
+void served_look_now(struct served *served)
 {
 	served->due = 0;
 }

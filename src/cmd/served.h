@@ -27,7 +27,7 @@ DEFINE_AUTO(struct served, served_destroy)
 uint64_t served_generation(struct served *served);
 bool served_is_live(const struct served *served);
 /* The next look is at what is there then, however short ago the last one was. */
-void served_hurry(struct served *served);
+void served_look_now(struct served *served);
 
 /* The data of the page, compressed; valid until the next call. */
 int served_data(struct served *served, const void **ret, size_t *ret_size);

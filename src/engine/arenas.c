@@ -67,7 +67,7 @@ enum {
 
 struct arena {
 	uint8_t *start, *next, *end; /* code; start NULL: there is none */
-	size_t bytes; /* of it */
+	size_t bytes; /* of code */
 	struct fragment **fragments; /* by address */
 	struct exit *exits;
 	uint8_t *notes, *notes_next;

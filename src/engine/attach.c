@@ -273,7 +273,7 @@ _Noreturn void attach_leave(struct thread *thread)
 }
 
 /* A thread that the engine does not know: it was created by a thread that had left the engine. */
-static struct thread *stranger_take(const struct engine_parked *at)
+static struct thread *unknown_thread_take(const struct engine_parked *at)
 {
 	struct thread *thread;
 
@@ -332,7 +332,7 @@ _Noreturn void engine_release(const struct engine_parked *at)
 	bool known;
 
 	if (!thread)
-		thread = stranger_take(at);
+		thread = unknown_thread_take(at);
 	engine_lock();
 	known = state_find(thread, &at->registers);
 	engine_unlock();

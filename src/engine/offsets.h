@@ -58,7 +58,7 @@
 #define THREAD_GUARDED 0x1e0
 #define THREAD_GUARDED_FS 0x1e8
 #define THREAD_CALL_STACK 0x1f0 /* within program_syscall(): where the engine's stack is */
-/* from signal_close() to signal_open(): 1, and the mask that was before */
+/* 1 between signal_close() and signal_open(); then also the mask that was before */
 #define THREAD_CLOSED 0x1f8
 #define THREAD_CLOSED_MASK 0x200
 #define THREAD_DISPLACED 0x208 /* whether there is anything in the second tables of targets */

@@ -128,7 +128,8 @@ static __attribute__((noinline)) uint32_t way_make(uint64_t address)
 		if (__atomic_compare_exchange_n(&table->ways[i], &there, number, 0,
 						__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 			return number;
-		i = (i + TABLE - 1) % TABLE; /* somebody else was there first: look at it */
+		/* another thread has taken the place: compare with what it put there */
+		i = (i + TABLE - 1) % TABLE;
 	}
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
+ * Threads of a program that build their own trees of calls: their slots, their clocks, their ends.
  * A thread that ends gives its memory to the next one: a Java thread may look at it at any time to
  * find out whether it is its own (java/AssayCalls.java), so it is never unmapped.
  */

@@ -34,7 +34,7 @@ struct hooks_thread {
 	uint64_t units_per_ms; /* of the slot's clock */
 	uint64_t paused; /* ns of pauses of the Java machine that were seen so far */
 	uint64_t pauses;
-	struct hooks_thread *next; /* of those that are not used */
+	struct hooks_thread *next; /* in the list of threads that are not used */
 	/* a hook is at work: a signal handler that interrupts it is not recorded */
 	volatile uint32_t busy;
 	bool alone; /* a virtual thread, which is not bound to a kernel thread */

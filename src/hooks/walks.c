@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Programs that look at their own stack see it as it is without hooks: the ways back (entries.c),
- * which lie between a function and its caller, and these functions themselves are left out.
+ * Functions that walk the stack of the program, in the place of those of libc and libgcc. Programs
+ * that look at their own stack see it as it is without hooks: the ways back (entries.c), which lie
+ * between a function and its caller, and these functions themselves are left out.
  */
 #include <dlfcn.h>
 #include <stdint.h>

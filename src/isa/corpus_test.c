@@ -345,8 +345,8 @@ static void report(struct bench *bench, const uint8_t *code, uint64_t pc, const 
 }
 
 /* The pushed trap flag is the tracer's doing. */
-static void forgive_trap_flag(struct bench *bench, ZydisMnemonic mnemonic,
-			      const struct user_regs_struct *after)
+static void pushed_trap_flag_clear(struct bench *bench, ZydisMnemonic mnemonic,
+				   const struct user_regs_struct *after)
 {
 	if (mnemonic == ZYDIS_MNEMONIC_PUSHF || mnemonic == ZYDIS_MNEMONIC_PUSHFQ)
 		bench->data[after->rsp + 1 - DATA_ADDRESS] &= ~1;
@@ -423,7 +423,7 @@ static void run_case(struct bench *bench, const struct oracle_registers *regs, c
 		judge_fault(bench, pc, code, insn, signal, end, claim.next);
 		return;
 	}
-	forgive_trap_flag(bench, insn->mnemonic, &after.general);
+	pushed_trap_flag_clear(bench, insn->mnemonic, &after.general);
 	if (!oracle_claim_holds(&claim, &after, text))
 		report(bench, code, pc, text);
 	else if (!memory_holds(bench, &unknown, text))

@@ -3,6 +3,10 @@
  * The lifter: decodes instruction by instruction and lets the rule of each mnemonic (lift_rules.c)
  * emit its micro-operations.
  *
+ *	in	the bytes of code, and its address in its module
+ *	out	a block of micro-operations (wire/uop.h)
+ *	owner	nobody: it is a call; the block is the caller's memory
+ *
  * An instruction is lifted whole or not at all: one that does not fit is removed again, and the
  * block ends with a jump to it. Operands are *places*: they are read before anything is written, an
  * address is computed by the very micro-operation that uses it, and temporaries live no longer than

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * block_paths.h has the theory.
+ * Makes paths of blocks out of cycles of segments; block_paths.h has the theory.
  *
  *	in	cycles of segments
  *	out	paths: cycles of blocks
@@ -9,10 +9,12 @@
  * The last two transitions of each cycle of segments are in its header, in the words that are the
  * user's; most steps find theirs there. The others are in a map.
  *
- * Invariants 1. A state of a thread is one of `states`, or 0. 2. Transitions, in the map and in
- *  headers, refer to states, cycles of segments and paths that their tables hold. The transitions
- *  are cleared before one of these tables is. 3. Tables are cleared only between two batches of
- *  cycles. Within a batch they may grow beyond their limits.
+ * Invariants
+ *  1. A state of a thread is one of `states`, or 0.
+ *  2. Transitions, in the map and in headers, refer to states, cycles of segments and paths that
+ *     their tables hold. The transitions are cleared before one of these tables is.
+ *  3. Tables are cleared only between two batches of cycles. Within a batch they may grow beyond
+ *     their limits.
  */
 #include "paths/block_paths.h"
 

@@ -81,7 +81,7 @@ struct coder {
 	struct coder_order1 *order1; /* by symbol; valid up to that of `max` */
 	uint16_t *highs; /* by lower part: the higher part of the last symbol that had it */
 	struct coder_cdf *cdfs; /* of ranks, of literals and of numbers */
-	uint16_t *counts; /* by event of ranks: how often it came of late */
+	uint16_t *counts; /* how often each event of ranks has occurred of late */
 	unsigned period; /* ranks from one change of their probabilities to the next */
 	int until; /* ranks until the next change, which waits for the end of a group */
 	uint32_t recent[CODER_RECENT]; /* symbols; those before `at` are the context */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A queue of jobs in a ring, and a thread that empties it. Three numbers, which only grow, say
- * where each job is:
+ * Rows of paths go through a thread of lower priority, which compresses them. A queue of jobs in a
+ * ring, and a thread that empties it. Three numbers, which only grow, say where each job is:
  *
  *	collected <= written <= submitted <= collected + ROW_WRITER_JOBS
  *

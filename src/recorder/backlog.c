@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Runs lie one behind the other in one buffer. Replaying them goes in parts, so that the sources
- * are visited in between.
+ * The runs that wait to be replayed. Runs lie one behind the other in one buffer. Replaying them
+ * goes in parts, so that the sources are visited in between.
  */
 #include "recorder/backlog.h"
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Nodes get ids in the order of the snapshot, in which parents come first. Amounts of time become
- * nanoseconds here. An amount below 0 is noise, because the mean cost of the measurement was
- * subtracted. The deficit is taken from the parent, whose time adjoins that of the node, so that
- * the thread's sum stays as measured.
+ * Writes trees of calls as rows of the profile. Nodes get ids in the order of the snapshot, in
+ * which parents come first. Amounts of time become nanoseconds here. An amount below 0 is noise,
+ * because the mean cost of the measurement was subtracted. The deficit is taken from the parent,
+ * whose time adjoins that of the node, so that the thread's sum stays as measured.
  */
 #include "recorder/calls_sink.h"
 

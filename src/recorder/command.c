@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The child waits in a read of one pipe and tells by another one why exec failed; that pipe is
- * closed by an exec that succeeds, so that the parent knows both outcomes without a race.
+ * Starts the command of a recording, held before its exec until it is let go. The child waits in a
+ * read of one pipe and tells by another one why exec failed; that pipe is closed by an exec that
+ * succeeds, so that the parent knows both outcomes without a race.
  */
 #include "recorder/command.h"
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The load map learns of these processes only from what the hooks tell: the process may have ended
- * before we could read /proc, and in this way no privilege is needed. A module is told as one
- * mapping from its first byte to its last, which is what the dynamic linker reserves for it.
+ * A source: trees of calls that hooks and the agent of Java have built. The load map learns of
+ * these processes only from what the hooks tell: the process may have ended before we could read
+ * /proc, and in this way no privilege is needed. A module is told as one mapping from its first
+ * byte to its last, which is what the dynamic linker reserves for it.
  */
 #include "recorder/hooks_source.h"
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * From a process to its trees: the kernel says which files the process has mapped, by inode; two
- * names among them are ours. Some process, usually the recorder, has such a file open: /proc is
- * searched for the descriptor. A process finds its slots there by the pid that it knows itself by,
- * which is another one in a container.
+ * Reads trees of calls of a process that another assay calls is recording. From a process to its
+ * trees: the kernel says which files the process has mapped, by inode; two names among them are
+ * ours. Some process, usually the recorder, has such a file open: /proc is searched for the
+ * descriptor. A process finds its slots there by the pid that it knows itself by, which is another
+ * one in a container.
  */
 #include "recorder/live_calls.h"
 

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Without samples, the rings tell of every process of the machine: events that follow only the
- * targets would be copied for each CPU at each fork. Events of other processes are dropped here.
- * With samples, the kernel follows the targets itself.
+ * A source: the kernel's perf rings, for events of processes and, without BPF, for samples. Without
+ * samples, the rings tell of every process of the machine: events that follow only the targets
+ * would be copied for each CPU at each fork. Events of other processes are dropped here. With
+ * samples, the kernel follows the targets itself.
  *
  * Events and samples of the rings come in the order of time, so samples are delivered where they
  * stand among the events; there is no step for them.
+ *
+ *	in	records of the kernel's perf rings (perfring.c)
+ *	out	events for the load map; without BPF also calls of the sink of samples
+ *	owner	the recorder, to which the command gives it
  */
 #include "recorder/perf_source.h"
 

@@ -66,7 +66,7 @@ struct perfring {
 	struct ring *rings;
 	size_t ring_count;
 	ARRAY(int) fds; /* events that write to the rings */
-	ARRAY(int) samplers; /* of these, the ones that sample */
+	ARRAY(int) samplers; /* those of the fds that sample */
 	struct perfring_options options; /* target lists are not kept */
 	ARRAY(uint64_t) periods;
 	uint32_t event_type; /* of samples; perf's, as is config */

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Keeps a state for each process that was wanted, and compares it with the load map once per round:
- * processes that ended are forgotten in the kernel, those whose mappings changed are published
- * anew, those that are new are published for the first time. A module's unwind table is given to
- * the kernel once, with the first process that maps it.
+ * Tells the sampler in the kernel the mappings and unwind tables of processes. Keeps a state for
+ * each process that was wanted, and compares it with the load map once per round: processes that
+ * ended are forgotten in the kernel, those whose mappings changed are published anew, those that
+ * are new are published for the first time. A module's unwind table is given to the kernel once,
+ * with the first process that maps it.
+ *
+ *	in	processes that were sampled; what the load map knows of them
+ *	out	mappings and unwind tables in the kernel's maps
+ *	owner	the source of samples (sampler_source.c)
  */
 #include "recorder/publisher.h"
 

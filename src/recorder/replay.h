@@ -28,7 +28,7 @@ struct replay_place {
 struct replay_end {
 	enum uop_end end;
 	unsigned mnemonic; /* of the instruction that could not be interpreted; 0 none */
-	uint64_t pc; /* of it, or of the code that was to come next; at run time */
+	uint64_t pc; /* at run time: of that instruction, or of the code that was to come next */
 	uint32_t unread[RUN_UNREAD_COUNT]; /* loads that gave no value */
 };
 

@@ -76,7 +76,7 @@ struct replay {
 	uint8_t result; /* register that holds its result; UOP_NONE: none yet */
 	uint8_t result2; /* the same for a second one */
 	const struct uop *access; /* its first to memory; NULL: none yet */
-	uint64_t access_address; /* of it, if that is known */
+	uint64_t access_address; /* the address of that access, if it is known */
 	const struct uop *load; /* its first load */
 	bool plain; /* so far it has done nothing but find out where to go */
 	bool jumped; /* what was left last ended with a jump that is always taken, */

@@ -16,7 +16,7 @@ struct targets {
 	/* a child of ours that has not called exec yet, and is a target from then on; 0: none */
 	pid_t command;
 	ARRAY(pid_t) pids; /* processes that run already */
-	ARRAY(pid_t) tids; /* their threads when they were found, and the command */
+	ARRAY(pid_t) tids; /* the threads that these had when they were found; the command */
 	ARRAY(int) cpus; /* at least one */
 };
 

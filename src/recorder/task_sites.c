@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
+ * Finds the instructions by which programs announce tasks (include/assay/client.h), in their files.
  * Only files that have the note of assay/client.h are searched, and only sections with code: seven
  * bytes of which four are a displacement that is never meant are then such an instruction. In front
  * of it is a nop, where a probe costs little: the kernel executes most others in a single step, and

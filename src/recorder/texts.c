@@ -20,7 +20,7 @@ enum {
 	PAGE = 4096,
 	READ_MAX = 16, /* times that a place is read */
 	NOTES_MAX = 65536,
-	FIRST_GRAPHIC = 0xa0, /* of those that are not in ASCII */
+	FIRST_GRAPHIC = 0xa0, /* the first printable character beyond ASCII */
 };
 
 struct note {

@@ -2,6 +2,10 @@
 /*
  * Translations on request.
  *
+ *	in	requests of runs, which met code without a translation, with the bytes of that code
+ *	out	translations in the kernel's table (block_table.c), and for replay.c
+ *	owner	the source of samples (sampler_source.c)
+ *
  * 1. A serial number stands for one translation for ever: a record in flight names what really ran.
  * 2. When the kernel's maps are full, all of them are emptied at once and fill again with what is
  *    hot. Translations of the time before are kept for the runs that are still under way
@@ -23,8 +27,8 @@
 
 enum {
 	FOLLOW_MAX = 128, /* blocks translated per request */
-	FOLLOW_BUSY = 2, /* likewise, when translating takes too much time */
-	FOLLOW_AHEAD = 32, /* likewise, of code that was not requested yet */
+	FOLLOW_BUSY = 2, /* the same when translating takes too much time */
+	FOLLOW_AHEAD = 32, /* the same for code that was not requested yet */
 	FAR_MAX = 16, /* jumps through memory that are followed per request */
 	BUDGET_PERCENT = 3, /* of a CPU, for what was not asked for */
 	BUDGET_NS =

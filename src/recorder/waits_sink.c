@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Waits become rows as they come: the store adds them up. Of threads, sums come that only grow: the
- * newest replace those before.
+ * A sink: waits, and what threads and processors were charged. Waits become rows as they come: the
+ * store adds them up. Of threads, sums come that only grow: the newest replace those before.
  *
  * Invariants
  * 1. The sum of `total` over a thread's waits of a cause is its metric of that cause and that of
@@ -34,7 +34,7 @@ struct waits_sink {
 	ARRAY(struct thread_cpu) last; /* by processor: last intervals of threads that go on */
 	struct wait_tally tally; /* the source's */
 	uint64_t kept;
-	uint64_t open; /* of them, still going on when recording ended */
+	uint64_t open; /* kept ones that still went on when recording ended */
 };
 
 static const char *const cause_names[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A visit, in the steps of a round (recorder.h):
+ * A source: the kernel's programs at the scheduler. A visit, in the steps of a round (recorder.h):
  *
  *	look	records of the kernel's ring -> queue
  *	deliver	queue -> sink, load map (identities); then counts of the interval before -> sink:

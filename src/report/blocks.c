@@ -108,7 +108,7 @@ static int row_write(void *context, const struct profile_flow *row,
 		for (uint64_t i = 0; i < item->trips && !ferror(sink->file); i++)
 			path_write(sink);
 	}
-	return ferror(sink->file) ? err_set(-EIO, "cannot write: %s", strerror(errno)) : 0;
+	return ferror(sink->file) ? -EPIPE : 0; /* ends the walk: nobody takes what would come */
 }
 
 static void thread_line_write(struct sink *sink, const struct profile_thread *row)
@@ -175,5 +175,5 @@ int export_blocks(const struct profile *profile, const struct export_options *op
 		fwrite(magic, sizeof(magic), 1, file);
 	for (uint32_t i = 1; i < profile->process_count && !err; i++)
 		err = process_write(&sink, &options->filter, i);
-	return err;
+	return ferror(file) ? 0 : err; /* who closes the file says why it cannot be written */
 }

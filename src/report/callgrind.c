@@ -31,7 +31,7 @@ struct row {
 	uint64_t count;
 };
 
-struct grind {
+struct writer {
 	const struct profile *profile;
 	struct forest *forest;
 	struct functions functions;
@@ -53,42 +53,42 @@ static uint64_t number_of(struct map *map, uint64_t key)
 	return *number;
 }
 
-static struct row *row_at(struct grind *grind, uint32_t slot, uint32_t callee)
+static struct row *row_at(struct writer *writer, uint32_t slot, uint32_t callee)
 {
-	const struct slot *at = &grind->forest->slots[slot];
-	uint32_t function = grind->functions.entity[slot];
-	uint64_t file = number_of(&grind->files, (uint64_t)function << 32 | at->file);
-	uint64_t place = number_of(&grind->places, file << 32 | at->line);
-	uint64_t index = number_of(&grind->indexes, place << 32 | callee);
+	const struct slot *at = &writer->forest->slots[slot];
+	uint32_t function = writer->functions.entity[slot];
+	uint64_t file = number_of(&writer->files, (uint64_t)function << 32 | at->file);
+	uint64_t place = number_of(&writer->places, file << 32 | at->line);
+	uint64_t index = number_of(&writer->indexes, place << 32 | callee);
 
-	if (index > grind->rows.count)
-		*array_push(&grind->rows) =
+	if (index > writer->rows.count)
+		*array_push(&writer->rows) =
 			(struct row){ function, at->file, at->line, callee, 0, 0 };
-	return &grind->rows.items[index - 1];
+	return &writer->rows.items[index - 1];
 }
 
 /* The slot that calls the outermost function of a node; UINT32_MAX: none does. */
-static uint32_t slot_above(const struct grind *grind, uint32_t node)
+static uint32_t slot_above(const struct writer *writer, uint32_t node)
 {
-	uint32_t parent = grind->profile->stacks[node].parent;
+	uint32_t parent = writer->profile->stacks[node].parent;
 
-	return parent ? forest_slot_begin(grind->forest, parent) : UINT32_MAX;
+	return parent ? forest_slot_begin(writer->forest, parent) : UINT32_MAX;
 }
 
 /* Calls change for each call that the node adds to the path, the outermost first. */
-static void calls_change(struct grind *grind, uint32_t node, bool enter)
+static void calls_change(struct writer *writer, uint32_t node, bool enter)
 {
-	uint32_t begin = forest_slot_begin(grind->forest, node), above = slot_above(grind, node);
+	uint32_t begin = forest_slot_begin(writer->forest, node), above = slot_above(writer, node);
 
-	for (uint32_t slot = forest_slot_end(grind->forest, node); slot-- > begin; above = slot) {
-		uint32_t callee = grind->functions.entity[slot];
+	for (uint32_t slot = forest_slot_end(writer->forest, node); slot-- > begin; above = slot) {
+		uint32_t callee = writer->functions.entity[slot];
 		struct row *row;
 
-		if (above == UINT32_MAX || grind->functions.entity[above] == callee)
+		if (above == UINT32_MAX || writer->functions.entity[above] == callee)
 			continue;
-		row = row_at(grind, above, callee);
+		row = row_at(writer, above, callee);
 		if (enter && !row->on_path++)
-			row->count += grind->forest->cum[node];
+			row->count += writer->forest->cum[node];
 		if (!enter)
 			row->on_path--;
 	}
@@ -96,12 +96,12 @@ static void calls_change(struct grind *grind, uint32_t node, bool enter)
 
 static void node_enter(void *ctx, uint32_t node)
 {
-	struct grind *grind = ctx;
+	struct writer *writer = ctx;
 
-	calls_change(grind, node, true);
-	if (grind->forest->own[node])
-		row_at(grind, forest_slot_begin(grind->forest, node), 0)->count +=
-			grind->forest->own[node];
+	calls_change(writer, node, true);
+	if (writer->forest->own[node])
+		row_at(writer, forest_slot_begin(writer->forest, node), 0)->count +=
+			writer->forest->own[node];
 }
 
 static void node_leave(void *ctx, uint32_t node)
@@ -132,100 +132,101 @@ static void name_write(FILE *file, const char *key, const char *name)
 }
 
 /* A number stands for the function; its name follows the first time. */
-static void function_write(struct grind *grind, const char *key, uint32_t function)
+static void function_write(struct writer *writer, const char *key, uint32_t function)
 {
 	struct strbuf safe = {};
 
-	if (grind->named[function]) {
-		fprintf(grind->file, "%s=(%u)\n", key, function);
+	if (writer->named[function]) {
+		fprintf(writer->file, "%s=(%u)\n", key, function);
 		return;
 	}
-	grind->named[function] = true;
-	utf8_escape(&safe, functions_name(&grind->functions, function));
-	fprintf(grind->file, "%s=(%u) %s\n", key, function, strbuf_text(&safe));
+	writer->named[function] = true;
+	utf8_escape(&safe, functions_name(&writer->functions, function));
+	fprintf(writer->file, "%s=(%u) %s\n", key, function, strbuf_text(&safe));
 	strbuf_deinit(&safe);
 }
 
-static void object_write(struct grind *grind, const char *key, uint32_t function)
+static void object_write(struct writer *writer, const char *key, uint32_t function)
 {
-	name_write(grind->file, key,
-		   name_of_module(grind->profile, functions_module(&grind->functions, function)));
+	name_write(writer->file, key,
+		   name_of_module(writer->profile, functions_module(&writer->functions, function)));
 }
 
-static void row_write(struct grind *grind, const struct row *row, const struct row *last)
+static void row_write(struct writer *writer, const struct row *row, const struct row *last)
 {
-	const char *path = name_of_file(grind->profile, row->file);
+	const char *path = name_of_file(writer->profile, row->file);
 
 	if (!last || last->function != row->function || last->file != row->file) {
-		fputc('\n', grind->file);
-		object_write(grind, "ob", row->function);
-		name_write(grind->file, "fl", path ? path : "\?\?\?");
-		function_write(grind, "fn", row->function);
+		fputc('\n', writer->file);
+		object_write(writer, "ob", row->function);
+		name_write(writer->file, "fl", path ? path : "\?\?\?");
+		function_write(writer, "fn", row->function);
 	}
 	if (row->callee) {
-		object_write(grind, "cob", row->callee);
-		function_write(grind, "cfn", row->callee);
-		fputs("calls=1 0\n", grind->file);
+		object_write(writer, "cob", row->callee);
+		function_write(writer, "cfn", row->callee);
+		fputs("calls=1 0\n", writer->file);
 	}
-	fprintf(grind->file, "%u %" PRIu64 "\n", row->line, row->count);
+	fprintf(writer->file, "%u %" PRIu64 "\n", row->line, row->count);
 }
 
-static void head_write(struct grind *grind, const char *event, bool losses)
+static void head_write(struct writer *writer, const char *event, bool losses)
 {
-	const char *command = profile_meta(grind->profile, "command");
-	uint64_t summary = grind->forest->selected;
+	const char *command = profile_meta(writer->profile, "command");
+	uint64_t summary = writer->forest->selected;
 
-	for (size_t i = 0; losses && i < grind->profile->loss_count; i++)
-		summary += grind->profile->losses[i].count;
-	fputs("# callgrind format\nversion: 1\ncreator: assay\n", grind->file);
+	for (size_t i = 0; losses && i < writer->profile->loss_count; i++)
+		summary += writer->profile->losses[i].count;
+	fputs("# callgrind format\nversion: 1\ncreator: assay\n", writer->file);
 	if (command) {
 		struct strbuf safe = {};
 
 		utf8_escape(&safe, command);
-		fprintf(grind->file, "cmd: %s\n", strbuf_text(&safe));
+		fprintf(writer->file, "cmd: %s\n", strbuf_text(&safe));
 		strbuf_deinit(&safe);
 	}
-	fprintf(grind->file, "positions: line\nevents: %s\nsummary: %" PRIu64 "\n", event, summary);
+	fprintf(writer->file, "positions: line\nevents: %s\nsummary: %" PRIu64 "\n", event,
+		summary);
 }
 
-static void losses_write(const struct grind *grind)
+static void losses_write(const struct writer *writer)
 {
-	for (size_t i = 0; i < grind->profile->loss_count; i++)
-		fprintf(grind->file, "\nob=\?\?\?\nfl=\?\?\?\nfn=[lost: %s]\n0 %" PRIu64 "\n",
-			grind->profile->losses[i].name, grind->profile->losses[i].count);
+	for (size_t i = 0; i < writer->profile->loss_count; i++)
+		fprintf(writer->file, "\nob=\?\?\?\nfl=\?\?\?\nfn=[lost: %s]\n0 %" PRIu64 "\n",
+			writer->profile->losses[i].name, writer->profile->losses[i].count);
 }
 
-static void grind_deinit(struct grind *grind)
+static void writer_deinit(struct writer *writer)
 {
-	functions_deinit(&grind->functions);
-	forest_destroy(grind->forest);
-	map_deinit(&grind->files);
-	map_deinit(&grind->places);
-	map_deinit(&grind->indexes);
-	array_deinit(&grind->rows);
-	free(grind->named);
+	functions_deinit(&writer->functions);
+	forest_destroy(writer->forest);
+	map_deinit(&writer->files);
+	map_deinit(&writer->places);
+	map_deinit(&writer->indexes);
+	array_deinit(&writer->rows);
+	free(writer->named);
 }
 
 int export_callgrind(const struct profile *profile, const struct export_options *options,
 		     FILE *file)
 {
-	struct grind grind = {
+	struct writer writer = {
 		.profile = profile,
 		.forest = forest_create(profile, &options->filter, FOREST_CODE_SAMPLES),
 		.file = file,
 	};
 	bool losses = filter_is_empty(&options->filter);
 
-	functions_init(&grind.functions, grind.forest, NULL);
-	grind.named = mem_zalloc(grind.functions.count + 1);
-	forest_walk(grind.forest, node_enter, node_leave, &grind);
-	if (grind.rows.count)
-		qsort(grind.rows.items, grind.rows.count, sizeof(*grind.rows.items), row_order);
-	head_write(&grind, options->executed ? "Instructions" : "Samples", losses);
-	for (size_t i = 0; i < grind.rows.count && !ferror(file); i++)
-		row_write(&grind, &grind.rows.items[i], i ? &grind.rows.items[i - 1] : NULL);
+	functions_init(&writer.functions, writer.forest, NULL);
+	writer.named = mem_zalloc(writer.functions.count + 1);
+	forest_walk(writer.forest, node_enter, node_leave, &writer);
+	if (writer.rows.count)
+		qsort(writer.rows.items, writer.rows.count, sizeof(*writer.rows.items), row_order);
+	head_write(&writer, options->executed ? "Instructions" : "Samples", losses);
+	for (size_t i = 0; i < writer.rows.count && !ferror(file); i++)
+		row_write(&writer, &writer.rows.items[i], i ? &writer.rows.items[i - 1] : NULL);
 	if (losses)
-		losses_write(&grind);
-	grind_deinit(&grind);
+		losses_write(&writer);
+	writer_deinit(&writer);
 	return 0;
 }

@@ -12,7 +12,7 @@
 struct jit_line {
 	uint64_t start, end;
 	uint32_t name; /* offset in text */
-	uint32_t code; /* likewise, of the instructions; 0: the file does not have them */
+	uint32_t code; /* offset of the instructions; 0: the file does not have them */
 };
 
 struct jitmap {

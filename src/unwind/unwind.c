@@ -2,6 +2,10 @@
 /*
  * Builds unwind tables, searches them, and walks copied stacks with them.
  *
+ *	in	the bytes of a module; a copy of registers and of the top of a stack
+ *	out	rows by address (wire/unwind.h); the frames of the stack
+ *	owner	the load map keeps the table of each module; publisher.c gives it to the kernel
+ *
  * Theory of operation: the FDEs of a module are put in the order of their addresses and their
  * programs run one after the other, each appending rows, so that the table comes out sorted. What
  * lies between two FDEs has no rules and gets a row NONE, except where it is known what runs there:

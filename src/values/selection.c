@@ -286,7 +286,7 @@ static const struct {
 	  "only cmps reads two places, and it writes none" },
 };
 
-static int strangers_refuse(const struct selection_item *item)
+static int incompatible_refuse(const struct selection_item *item)
 {
 	for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++) {
 		uint64_t others = item->needs & strangers[i].others;
@@ -384,7 +384,7 @@ static int item_parse(const char *text, struct selection_item *ret)
 	if (!err)
 		err = item_classify(&item);
 	if (!err)
-		err = strangers_refuse(&item);
+		err = incompatible_refuse(&item);
 	if (err)
 		return err_wrap(err, "%.80s", text);
 	target_classify(&item);

@@ -91,7 +91,7 @@ struct run_record {
 	wire_u32 owner; /* effective user */
 	wire_u16 flags; /* enum run_flag */
 	wire_u16 instructions; /* completed */
-	wire_u16 skipped; /* of them, before capturing begins */
+	wire_u16 skipped; /* completed before capturing began */
 	wire_u16 log_count;
 	wire_u8 end; /* enum uop_end; NONE: it reached its length */
 	wire_u8 reserved[3];

@@ -131,7 +131,7 @@ struct task_notice {
 	char name[TASK_NAME_MAX]; /* of one that begins */
 	wire_u64 sums[THREAD_METRIC_COUNT]; /* of the thread's slot */
 	wire_u64 on_cpu, queued, off; /* ns that are not in it yet */
-	wire_u64 counters[THREAD_COUNTER_COUNT]; /* the same of these */
+	wire_u64 counters[THREAD_COUNTER_COUNT]; /* counted by the kernel and not in it yet */
 };
 
 /* One processor: what was charged to threads there. */

@@ -359,6 +359,28 @@ class Threads(Page):
         self.browser.run("history.back()")
         self.browser.wait("return document.querySelector('select').selectedIndex === 0")
 
+    def test_a_thread_filters_every_view(self):
+        page = html("-i", self.newer, name="threads")
+        self.open(page, "#flame")
+        threads = self.browser.run("return [...document.querySelectorAll('#thread option')].map(o => o.value)")[1:3]
+        profile = lib.Profile(self.newer)
+        for thread in threads:
+            pid, tid = profile.rows("select pid, tid from thread join process on process.id = thread.process "
+                                    f"where thread.id = {thread}")[0]
+            arguments = ["--pid", str(pid), "--tid", str(tid)]
+            self.check_tables_of_choice(page, self.newer, f"thread={thread}", arguments)
+            self.open(page, f"#timeline?thread={thread}")
+            self.assertEqual(self.browser.run("return [...document.querySelectorAll('.timeline-lane:not(.cpu):not([hidden])')]"
+                                              ".map(lane => lane.dataset.thread)"), [thread])
+            [row] = lib.report(self.newer, "threads", *arguments)["rows"]
+            self.assertEqual(self.browser.run("return document.querySelector('main .card').dataset.samples"), str(row["self"]))
+            self.open(page, f"#lines?thread={thread}")
+            command = shlex.split(self.browser.texts("[data-note=whole] pre")[0])
+            self.assertEqual(command[:3] + command[-4:], ["assay", "report", "lines", *arguments])
+        self.browser.click("#all-threads")
+        self.assertEqual(self.browser.texts("[data-note=whole]"), [])
+        self.assertNotIn("thread", self.browser.run("return location.hash"))
+
     @unittest.skipUnless(lib.IS_ROOT, "the whole machine is recorded by root")
     def test_flame_graph_of_a_program(self):
         """All processes of it together, as assay report --comm has them."""
@@ -379,6 +401,8 @@ class Threads(Page):
         self.open(html("-i", path, name="programs"), link)
         self.assertIn(f" {samples['sh']:,} in total", self.browser.texts(".metric")[0])
         self.assertEqual(self.browser.run("return document.querySelector('#program').value"), "sh")
+        self.browser.click("nav a[data-view=processes]")
+        self.assertEqual(sum(number(text) for text in self.row_texts("self")), samples["sh"])
 
     def test_difference(self):
         page = html(self.older, self.newer, name="difference")
@@ -460,37 +484,10 @@ class Time(Page):
                              text=True, timeout=60)
         self.assertEqual(run.returncode, 2, run.stderr)
 
-    def nested_of_a_stretch(self, arguments):
-        """The tree and the call graph; in the latter the page takes all calls of one function from another for one."""
-        rows = lib.report(self.profile, "tree", *arguments)["rows"]
-        self.open(self.page, "#tree?from=0&to=2")
-        self.assertEqual(sorted(zip(self.row_texts("total"), self.row_texts("self"))),
-                         sorted((f"{row['total']:,}", f"{row['self']:,}") for row in rows))
-        edges = collections.Counter()
-        for row in lib.report(self.profile, "callgraph", *arguments)["rows"]:
-            edges[row["symbol"], row["relation"], row["other"]] += row["total"]
-        words = {"caller": "from", "callee": "to"}
-        expected = sorted((f"{words[relation]} {other or 'outside'}" if relation in words else
-                           symbol if relation == "self" else "more than once on the stack", f"{total:,}")
-                          for (symbol, relation, other), total in edges.items())
-        self.open(self.page, "#callgraph?from=0&to=2")
-        shown = [re.sub(r" \[.*\]$", "", text.strip()) for text in self.row_texts("function")]
-        self.assertEqual(sorted(zip(shown, self.row_texts("total"))), expected)
-
     def test_a_stretch_filters_every_view(self):
         first = min(row[0] for row in lib.Profile(self.profile).rows("select second from tick"))
         arguments = ["--from", str(first), "--to", str(first + 2)]
-        for view in ["functions", "modules", "threads", "processes"]:
-            answer = lib.report(self.profile, view, *arguments)
-            self.open(self.page, f"#{view}?from=0&to=2")
-            # the page takes functions of one name in one module for one, a report tells them apart
-            expected = collections.Counter()
-            for number_of_row, row in enumerate(answer["rows"]):
-                if row.get("total", row["self"]):
-                    expected[(row["symbol"], row["module"]) if view == "functions" else number_of_row] += row["self"]
-            self.assertEqual([number(text) for text in self.row_texts("self")],
-                             sorted(expected.values(), reverse=True)[:150], view)
-        self.nested_of_a_stretch(arguments)
+        answer = self.check_tables_of_choice(self.page, self.profile, "from=0&to=2", arguments)
         self.open(self.page, "#flame?from=0&to=2")
         self.assertIn(f" {answer['totals']['selected']:,} in total", self.browser.texts(".metric")[0])
         self.browser.type("main input[type=search]", "^late$")

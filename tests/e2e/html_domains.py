@@ -102,6 +102,31 @@ class Calls(Flame):
         self.assertEqual(shown, rows["main"]["cum"])
         self.shot("calls-tree")
 
+    def test_threads_are_no_functions(self):
+        self.open(self.page, "#tree")
+        self.assertRegex(self.row_texts("function")[0], "^thread \\d+ of process")
+        linked = self.browser.texts("main td a")
+        self.assertIn("main", linked)
+        self.assertEqual([text for text in linked if text.startswith("thread ")], [])
+
+    def test_tables_of_a_thread(self):
+        path = lib.scratch("calls-threads.db")
+        tool("calls", "-o", path, "--", lib.build("threads.c"), "0.05")
+        page = html("-i", path, name="calls-threads")
+        ids = lib.Profile(path).rows("select thread.id, pid, tid from thread join process on process.id = thread.process")
+        self.assertEqual(len(ids), 5)
+        for thread, pid, tid in ids:
+            choice = ["--pid", str(pid), "--tid", str(tid)]
+            rows = lib.report(path, "functions", *choice)["rows"]
+            self.open(page, f"#functions?thread={thread}&filter=^(burn|work|clone3)$")
+            for column in ["base", "calls", "cum", "elapsed"]:
+                self.assertEqual(sorted(number(text) for text in self.row_texts(column)),
+                                 sorted(row[column] for row in rows if row["symbol"] in ("burn", "work", "clone3")), column)
+            self.open(page, f"#threads?thread={thread}")
+            self.assertEqual([number(text) for text in self.row_texts("tid")], [tid])
+            self.open(page, f"#callgraph?thread={thread}")
+            self.assertIn(" ".join(choice), self.browser.texts("[data-note=whole] pre")[0])
+
     def test_what_was_allocated(self):
         """calls_tails.c allocates 3 objects of 450 bytes in allocator()."""
         path = lib.scratch("allocations.db")

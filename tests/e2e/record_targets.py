@@ -138,6 +138,19 @@ class Targets(unittest.TestCase):
             self.assertIsNone(program.process.poll(), "the attached process must go on")
         self.assertGreater(samples_of(profile, "endless"), 40)
 
+    def test_a_command_that_outlives_the_duration_is_told(self):
+        """S10: it goes on, and is not left behind without a word."""
+        program = lib.build("forever.c", "-DWORK=endless", name="endless")
+        # Not a pipe, which the command would keep open.
+        with open(lib.scratch("outlived.log"), "w+", encoding="utf-8") as log:
+            run = subprocess.run([lib.ASSAY, "record", "--duration", "0.5", "-o", lib.scratch("outlived.db"), "--", program],
+                                 stdout=subprocess.DEVNULL, stderr=log, timeout=60)
+            log.seek(0)
+            said = log.read()
+        [pid] = re.findall(r"the command goes on without being recorded, as process (\d+)", said)
+        os.kill(int(pid), signal.SIGKILL)
+        self.assertEqual(run.returncode, 0, said)
+
 
 
 WORKERS = """

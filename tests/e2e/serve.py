@@ -267,6 +267,17 @@ class Live(unittest.TestCase):
                 self.assertEqual([text for text in self.shown("place") if ":" in text], places)
             self.assertTrue(any("halves.c:" in place for place in places))
 
+    def test_lines_of_a_thread(self):
+        path = lib.record("-F", "997", "--", lib.build("threads.c"), "0.3").path
+        thread, pid, tid = lib.Profile(path).rows(
+            "select thread.id, pid, tid from thread join process on process.id = thread.process where pid <> tid")[0]
+        rows = lib.report(path, "lines", "--pid", str(pid), "--tid", str(tid))["rows"]
+        with Server("-i", path) as server:
+            self.browser.open_url(server.url + f"#lines?thread={thread}")
+            self.browser.wait("const main = document.querySelector('main');"
+                              "return main?.querySelector('table') && !main.querySelector('[data-note]')")
+            self.assertEqual(self.shown("self"), [f"{row['self']:,}" for row in rows])
+
     def test_nothing_is_left_behind(self):
         folder = lib.scratch("temporary")
         os.makedirs(folder, exist_ok=True)

@@ -429,6 +429,13 @@ class Order(unittest.TestCase):
             address, instructions, module, _ = line.split(" ", 3)
             self.assertEqual((int(address, 16), int(instructions), module), known[block])
 
+    def test_a_reader_that_ends_is_no_failure(self):
+        """S10: export blocks | head says nothing."""
+        trace, _ = self.recorded("true")
+        run = subprocess.run(["bash", "-c", f"{lib.ASSAY} export blocks -i {trace.path} | head -c 1; echo ${{PIPESTATUS[0]}}"],
+                             capture_output=True, text=True, check=True)
+        self.assertEqual((run.stdout, run.stderr), ("#0\n", ""))
+
     def test_forked_processes(self):
         """A child begins with the runs that its parent knew."""
         trace, raw = self.recorded("sh", "-c", "(echo a; echo b) | (read x; echo $x) >/dev/null; true")

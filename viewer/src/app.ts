@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 // What all views share: the data, what is shown, and the weights that follow from it.
 
-import {choiceKey, chosenThreads} from "./choice";
+import {choiceKey, Chosen, chosenThreads} from "./choice";
 import type {Data} from "./data";
 import type {FlameSource} from "./flame_source";
 import {Downward, unite, weigh} from "./frames";
@@ -25,12 +25,12 @@ export interface App {
 	functionHref(name: string, module: string): string|null;
 	/** The stretch of time that is chosen; null: all. */
 	range(): Range|null;
+	/** The threads that are chosen; null: all. */
+	chosen(): Chosen;
 	/**
 	 * Of the thread or program and the time that are chosen; of all, with losses, if none is.
 	 */
 	frames(): Downward;
-	/** Of the time that is chosen, of all threads. */
-	rangeFrames(): Downward;
 }
 
 /** A kind of picture of a profile. A new one is a file in views/ and a line in views/views.ts. */
@@ -42,8 +42,8 @@ export interface View {
 	table?: string;
 	/** There is nothing to see but why. */
 	empty?: boolean;
-	/** It draws another time itself; others are made anew. */
-	byTime?: boolean;
+	/** It draws other threads and another time itself; others are made anew. */
+	byChoice?: boolean;
 	/** Of a flame graph: what it is of. */
 	source?: FlameSource;
 	render(app: App, root: HTMLElement): void|ViewHandle;
@@ -94,17 +94,14 @@ export class PageApp implements App {
 
 	range(): Range|null { return rangeOf(this.data.profile.tree, this.state.values); }
 
+	chosen(): Chosen { return chosenThreads(this.data.profile.threads, this.state.values); }
+
 	frames(): Downward {
 		const { values } = this.state, range = this.range();
 		const key = `${choiceKey(values)} ${range?.from} ${range?.to}`;
 		if (!this.cached || this.cached.key !== key)
 			this.cached = { key, frames: this.makeFrames(values, range) };
 		return this.cached.frames;
-	}
-
-	rangeFrames(): Downward {
-		const { thread, program } = this.state.values;
-		return thread || program ? this.makeFrames({}, this.range()) : this.frames();
 	}
 
 	/** Threads of two profiles have nothing to do with each other, programs have. */

@@ -193,13 +193,17 @@ export class Table {
 
 	/**
 	 * The same columns with other rows and numbers: those of `rows`, with what `change` says.
+	 * What is unknown of them is not shown.
 	 */
-	derive(rows: number[], change: Record<string, (row: number) => number | null>): Table {
+	derive(rows: number[], change: Record<string, (row: number) => number | null>,
+		unknown: string[] = []): Table {
+		const columns = this.columns.map(
+			one => unknown.includes(one.name) ? {...one, use: "data" as const} : one);
 		const data = this.columns.map((column, i) => {
 			const numbers = change[column.name];
 			return rows.map(row => numbers ? numbers(row) : this.raw.data[i][row]);
 		});
-		return new Table({...this.raw, data, omitted: 0 }, this.strings);
+		return new Table({...this.raw, columns, data }, this.strings);
 	}
 
 	/** The same columns with rows of their own; what a row does not name is empty. */
@@ -480,9 +484,9 @@ function addNamed(table: Table, functions: Functions): void {
 	const symbol = table.column("symbol"), module = table.column("module");
 	if (symbol < 0 || module < 0) return;
 	for (let row = 0; row < table.rowCount; row++) {
-		const name = table.cell(row, symbol);
-		if (typeof name === "string" && name)
-			functions.add(name, table.text(row, "module"));
+		const name = table.cell(row, symbol), file = table.text(row, "module");
+		// A row without a module is no code: a thread, above its tree of calls.
+		if (typeof name === "string" && name && file) functions.add(name, file);
 	}
 }
 

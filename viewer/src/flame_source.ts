@@ -101,14 +101,9 @@ export class WeightedSource implements FlameSource {
 
 	frames(app: App): Downward {
 		const { values } = app.state, metric = this.metric(app);
-		const chosen = chosenThreads(app.data.profile.threads, values);
 		const label = values.label ?? "", key = `${metric} ${choiceKey(values)} ${label}`;
 		if (this.cached?.key === key) return this.cached.frames;
-		const self = new Float64Array(this.tree.parent.length);
-		const { node, amounts } = this.tree.rows;
-		for (let i = 0; i < node.length; i++) {
-			if (this.is(i, chosen, label)) self[node[i]] += amounts[metric][i];
-		}
+		const self = this.selves(app, metric, label);
 		this.cached = {
 			key,
 			frames: this.older ?
@@ -116,6 +111,24 @@ export class WeightedSource implements FlameSource {
 				new Downward(this.tree.parent, this.tree.fn, self, null)
 		};
 		return this.cached.frames;
+	}
+
+	/** Of a metric, whichever the flame graph shows; null: there is no such metric. */
+	framesOf(app: App, name: string): Downward|null {
+		const metric = this.metrics.findIndex(one => one.name === name);
+		return metric < 0 ? null :
+				    new Downward(this.tree.parent, this.tree.fn,
+					    this.selves(app, metric, ""), null);
+	}
+
+	/** By node, what the threads that are chosen have. */
+	private selves(app: App, metric: number, label: string): Float64Array {
+		const self = new Float64Array(this.tree.parent.length), chosen = app.chosen();
+		const { node, amounts } = this.tree.rows;
+		for (let i = 0; i < node.length; i++) {
+			if (this.is(i, chosen, label)) self[node[i]] += amounts[metric][i];
+		}
+		return self;
 	}
 
 	/** With what the older profile has; its threads are others, its programs are not. */

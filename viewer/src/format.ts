@@ -4,6 +4,11 @@
 
 export function count(number: number): string { return Math.round(number).toLocaleString("en-US"); }
 
+/** Not a whole number: with six digits. */
+export function rounded(number: number): string {
+	return number.toLocaleString("en-US", { maximumSignificantDigits: 6 });
+}
+
 export function percent(share: number, digits = 2): string {
 	return `${(share * 100).toFixed(digits)}%`;
 }

@@ -3,6 +3,7 @@
 // middle.
 
 import {PageApp, View, ViewHandle} from "./app";
+import {choiceKey, choiceText} from "./choice";
 import {Data, dataOf, factOf, lostCount, Recording, unpack} from "./data";
 import {el, replace} from "./dom";
 import {groups} from "./domains";
@@ -76,9 +77,9 @@ function totalsBox(data: Data): HTMLElement {
 	},
 		el("span", {}, `${unit} seen `, el("b", {}, count(seen)), " = kept ",
 			el("b", {}, count(kept)), " + lost ",
-			el("b", { class: "lost" }, count(gone)),
+			el("b", { class: gone ? "lost some" : "lost" }, count(gone)),
 			gone ? ` (${percent(gone / seen)})` : "",
-			others && el("b", { class: "lost" }, ` · ${others}`)),
+			others && el("b", { class: "lost some" }, ` · ${others}`)),
 		el("span", { class: "totals-bar", "aria-hidden": "true" }, fill));
 }
 
@@ -208,19 +209,24 @@ class Page {
 		}
 	}
 
-	/** The time that is chosen holds for every view: it stands above them. */
-	private showRange(): void {
-		const range = this.app.range();
+	/** What is chosen holds for every view: it stands above them. */
+	private showChosen(): void {
+		const { values } = this.app.state, range = this.app.range();
+		const threads = choiceText(this.data.profile.threads, values);
+		const part = (text: string, id: string, change: Record<string, string>) =>
+			el("span", {}, `Only ${text} `,
+				el("button", {
+					type: "button",
+					class: "small",
+					id,
+					click: () => this.app.change(change)
+				},
+					"Show all"));
 		replace(this.chosen,
-			range &&
-				el("span", {}, `Only ${rangeText(range)} `,
-					el("button", {
-						type: "button",
-						class: "small",
-						id: "all-time",
-						click: () => this.app.change({ from: "", to: "" })
-					},
-						"Show all")));
+			range && part(rangeText(range), "all-time", { from: "", to: "" }),
+			threads &&
+				part(threads, "all-threads",
+					{ thread: "", program: "", zoom: "" }));
 	}
 
 	private tellView(view: View): void {
@@ -232,11 +238,12 @@ class Page {
 
 	private show(): void {
 		const { state } = this.app;
-		this.showRange();
+		this.showChosen();
 		const view = this.views.find(one => one.id === state.view) ?? this.first;
 		const range = this.app.range();
 		const key = `${view.id} ${state.values.fn ?? ""}` +
-			(view.byTime ? "" : ` ${range?.from} ${range?.to}`);
+			(view.byChoice ? "" :
+					 ` ${range?.from} ${range?.to} ${choiceKey(state.values)}`);
 		for (const [id, link] of this.links) {
 			if (id === view.id) {
 				link.setAttribute("aria-current", "page");

@@ -5,7 +5,7 @@
 import type {Cell, Column, Table} from "./data";
 import {isValues} from "./data";
 import {bar, el, replace} from "./dom";
-import {count, percent, signedPercent} from "./format";
+import {count, percent, rounded, signedPercent} from "./format";
 import {helpOf} from "./help";
 import {sortNested} from "./order";
 import {valueBars} from "./values";
@@ -56,7 +56,7 @@ export class TableWidget {
 	/** On a small screen what a row is about comes first: the rest may lie beyond the edge. */
 	private rank(index: number): number {
 		const column = this.table.columns[index];
-		if (FUNCTION_COLUMNS.includes(column.name)) return 0;
+		if (FUNCTION_COLUMNS.includes(column.name) || column.name === "mark") return 0;
 		if (column.kind === "values") return 2;
 		return this.hasValues() && ABOUT_VALUES.includes(column.name) ? 1 : 3;
 	}
@@ -272,8 +272,11 @@ export class TableWidget {
 		const indent = this.table.level >= 0 && column.elastic ?
 			Number(this.table.cell(row, this.table.level) ?? 0) :
 			0;
-		const inner = target ? el("a", { href: target }, el("bdi", {}, text)) :
-				       el("bdi", {}, text);
+		const inner = target ?
+			el("a", { href: target }, el("bdi", {}, text)) :
+			column.name === "place" ?
+			el("span", { class: "clip-start" }, el("bdi", { dir: "ltr" }, text)) :
+			el("bdi", {}, text);
 		inner.classList.add("clip");
 		element.title = text.slice(0, 500);
 		if (indent) element.style.paddingLeft = `${8 + Math.min(40, indent) * 12}px`;
@@ -312,7 +315,7 @@ function cellText(cell: Cell, column?: Column): string {
 	if (isValues(cell)) return [cell.label, ...cell.common.map(value => value.text)].join(" ");
 	if (typeof cell === "string") return cell;
 	if (column?.kind === "integer") return String(cell);
-	return Number.isInteger(cell) ? count(cell) : String(Number(cell.toPrecision(6)));
+	return Number.isInteger(cell) ? count(cell) : rounded(cell);
 }
 
 function sortKey(cell: Cell): number|string {

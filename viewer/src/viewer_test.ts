@@ -9,8 +9,9 @@ import {addDomain, groupOf, groups, titleOf} from "./domains";
 import {count, shellWord, visible} from "./format";
 import {Downward, functionTotals, matchTotal, neighbours, unite, Upward, weigh} from "./frames";
 import {sortNested} from "./order";
-import {rangeOf, sumsBy} from "./range";
-import {graphOf} from "./range_trees";
+import {rangeOf} from "./range";
+import {sumsBy} from "./selection";
+import {graphOf} from "./selection_trees";
 import {formatHash, keepFunction, parseHash, renumber} from "./state";
 
 function equal(actual: unknown, expected: unknown, what: string): void {
@@ -131,14 +132,19 @@ function testRange(): void {
 	const frames = new Downward(parent, fn, weigh(tree(), null, range), null);
 	equal(frames.total(0), 14, "samples of two seconds, without losses");
 	equal(rangeOf(tree(), {}), null, "nothing is chosen");
+	equal(rangeOf(tree(), { from: "-5", to: "zz" }), null,
+		"what makes no sense chooses nothing");
 	equal(weigh(tree(), only(1), { from: 2, to: Infinity }).reduce((a, b) => a + b), 8,
 		"of one thread until the end");
 	const graph = graphOf(frames, 4);
 	equal([Array.from(graph.total), Array.from(graph.recursive)],
 		[[14, 14, 12, 0], [0, 8, 8, 0]], "recursion counts once, and is known");
-	equal(graph.calls.map(one => [one.caller, one.callee, one.samples]),
-		[[-1, main, 14], [main, walk, 14], [walk, visit, 12], [visit, walk, 8]],
-		"each call once in a sample");
+	equal(graph.calls.map(one => [one.caller, one.callee, one.outer, one.inner]),
+		[
+			[-1, main, 14, 14], [main, walk, 14, 14], [walk, visit, 12, 12],
+			[visit, walk, 0, 0]
+		],
+		"the caller of the outermost occurrence, and the callee of the innermost");
 	const sums = sumsBy(frames, Int32Array.from([0, 1, 2, 3]), 4);
 	equal(Array.from(sums.self), [0, 2, 12, 0], "in a function");
 	equal(Array.from(sums.total), [14, 14, 12, 0], "with it on the stack, once each");

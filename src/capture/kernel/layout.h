@@ -17,7 +17,7 @@ struct kernel_range {
 /* Fields are 0 where something is not known; then that memory is not read. */
 struct kernel_layout {
 	int64_t percpu_base; /* the variable this_cpu_off, counted from the CPU's run queue */
-	int64_t preempt_count; /* likewise */
+	int64_t preempt_count; /* the variable of that name, counted from there as well */
 	/* address of the variable that holds the direct map's address */
 	uint64_t direct_map_variable;
 	uint64_t page_map_variable; /* and of the table of pages */

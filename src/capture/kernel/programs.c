@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "base/err.h"
-#include "capture/kernel/hearing.h"
+#include "capture/kernel/verifier_log.h"
 #include "sampler.skel.h"
 
 struct attempt {
@@ -132,15 +132,15 @@ static int attempt_load(void *ctx, unsigned parts, struct sampler_refusal *ret)
 	struct attempt *attempt = ctx;
 	int err;
 
-	hearing_again();
+	verifier_log_again();
 	err = skeleton_try(attempt, parts);
 	if (err && !attempt->preallocate) {
 		attempt->preallocate = true;
-		hearing_again();
+		verifier_log_again();
 		err = skeleton_try(attempt, parts);
 	}
 	if (err)
-		refusal_read(hearing_text(), ret);
+		refusal_read(verifier_log_text(), ret);
 	return err;
 }
 
@@ -156,10 +156,10 @@ int programs_load(const struct sampler_options *options, uint64_t every,
 	programs->parts = PART_BIT(USER) | PART_BIT(KERNEL) | PART_BIT(KERNEL_TEXT);
 	if (options->runs.length)
 		programs->parts |= PART_BIT(VALUES);
-	hearing_begin();
+	verifier_log_begin();
 	err = parts_settle(&programs->parts, attempt_load, &attempt, programs->refusals,
 			   &programs->refusal_count);
-	hearing_end();
+	verifier_log_end();
 	programs->skeleton = attempt.skeleton;
 	if (!err)
 		return 0;
@@ -210,9 +210,9 @@ int sampler_part_try(enum sampler_part part, struct sampler_refusal *ret)
 
 	memset(ret, 0, sizeof(*ret));
 	ret->part = part;
-	hearing_begin();
+	verifier_log_begin();
 	ret->err = err = attempt_load(&attempt, parts_of(part), ret);
-	hearing_end();
+	verifier_log_end();
 	sampler_bpf__destroy(attempt.skeleton);
 	return err;
 }

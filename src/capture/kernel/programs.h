@@ -13,7 +13,7 @@ struct sampler_bpf;
 struct programs {
 	struct sampler_bpf *skeleton;
 	unsigned parts; /* mask of those that are loaded */
-	struct sampler_refusal refusals[SAMPLER_PART_COUNT]; /* of those that were wanted */
+	struct sampler_refusal refusals[SAMPLER_PART_COUNT]; /* of parts that were wanted */
 	size_t refusal_count;
 };
 

@@ -83,7 +83,7 @@ enum {
 	OVERLAY_WORDS = 512, /* a power of two */
 	OVERLAY_POISON_WORDS = 9, /* that 64 bytes may touch */
 	WINDOW_SIZE = 128, /* a power of two: windows do not cross pages */
-	WINDOWS = 16, /* likewise */
+	WINDOWS = 16, /* a power of two */
 	THREAD_SIZE = 16384,
 	PAGE = 4096,
 	WAKE_AGAIN_NS = 5000000,
@@ -137,7 +137,7 @@ struct run {
 	struct sampler_process process;
 	__u32 module;
 	__u32 first; /* of the block's micro-operations */
-	__u32 count; /* of them; 0: a block has yet to be entered */
+	__u32 count; /* of micro-operations; 0: a block has yet to be entered */
 	__u32 at; /* of the instruction under way */
 	__u32 begun; /* instructions, the one under way included */
 	__u32 limit;

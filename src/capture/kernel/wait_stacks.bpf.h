@@ -22,7 +22,7 @@ struct trim {
 	/* Where an interrupt came in: the frames below it were interrupted. */
 	__u64 entry_start, entry_end;
 	__u32 count; /* frames taken */
-	__u32 skip; /* of them, left out */
+	__u32 skip; /* frames taken that are left out */
 	__u32 at; /* frames copied */
 	__u32 interrupted; /* there are frames below the entry */
 };

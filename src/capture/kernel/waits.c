@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
-#include "capture/kernel/hearing.h"
+#include "capture/kernel/verifier_log.h"
 #include "capture/kernel/layout.h"
 #include "waits.skel.h"
 
@@ -139,11 +139,11 @@ int waits_load(const struct waits_options *options, const struct sampler *sample
 	int err;
 
 	waits->cpus = (uint32_t)libbpf_num_possible_cpus();
-	hearing_begin();
+	verifier_log_begin();
 	err = skeleton_load(waits, options, sampler);
 	if (err)
-		refusal_read(hearing_text(), &refusal);
-	hearing_end();
+		refusal_read(verifier_log_text(), &refusal);
+	verifier_log_end();
 	if (err)
 		return err_set(err, "the kernel refuses the programs at its scheduler: %s%s%s",
 			       refusal.program, refusal.program[0] ? ": " : "",
@@ -179,11 +179,11 @@ int waits_try(struct sampler_refusal *ret)
 	if (ret->err)
 		return ret->err;
 	waits->cpus = (uint32_t)libbpf_num_possible_cpus();
-	hearing_begin();
+	verifier_log_begin();
 	ret->err = skeleton_load(waits, &options, sampler);
 	if (ret->err)
-		refusal_read(hearing_text(), ret);
-	hearing_end();
+		refusal_read(verifier_log_text(), ret);
+	verifier_log_end();
 	return ret->err;
 }
 
@@ -478,9 +478,9 @@ int waits_task_site(struct waits *waits, int file, uint64_t offset, bool begins)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
-	hearing_begin();
+	verifier_log_begin();
 	link = bpf_program__attach_uprobe(program, false, -1, path, offset);
-	hearing_end();
+	verifier_log_end();
 	if (!link)
 		return err_set(-errno, "cannot be told of tasks: %s", strerror(errno));
 	*array_push(&waits->sites) = link;

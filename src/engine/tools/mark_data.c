@@ -188,32 +188,32 @@ static void before(struct insert *insert, const struct point *point)
  * Objects for which there was no room when all marks were applied last; the most that there ever
  * were; and how many of these are in some thread's memory.
  */
-static uint32_t roomless, roomless_most, roomless_told;
+static uint32_t unmarked, unmarked_most, unmarked_told;
 
-static void roomless_tell(struct thread *thread)
+static void unmarked_tell(struct thread *thread)
 {
-	mark_data_memory(thread)->unmarked += roomless_most - roomless_told;
-	roomless_told = roomless_most;
+	mark_data_memory(thread)->unmarked += unmarked_most - unmarked_told;
+	unmarked_told = unmarked_most;
 }
 
-static void roomless_add(void)
+static void unmarked_add(void)
 {
 	struct thread *thread = thread_next(NULL);
 
-	if (++roomless <= roomless_most)
+	if (++unmarked <= unmarked_most)
 		return;
-	roomless_most = roomless;
+	unmarked_most = unmarked;
 	while (thread && !mark_is_counting(thread))
 		thread = thread_next(thread);
 	if (thread)
-		roomless_tell(thread);
+		unmarked_tell(thread);
 }
 
 /* Modules are applied again, one by one. */
 static void applied_forget(void)
 {
 	applied_count = 0;
-	roomless = 0;
+	unmarked = 0;
 }
 
 static void data_apply(const struct mark_table *table, uint64_t bias, bool pinned)
@@ -231,7 +231,7 @@ static void data_apply(const struct mark_table *table, uint64_t bias, bool pinne
 		if (index == SHADOW_RANGES_MAX)
 			index = shadow_add(start, end, data[i].mark, false, data[i].event == 1);
 		if (index == SHADOW_RANGES_MAX) {
-			roomless_add();
+			unmarked_add();
 			continue;
 		}
 		mark_shadow.ranges[index].pinned = pinned;
@@ -334,7 +334,7 @@ static void marks_apply(void)
 static void thread_prepare(struct thread *thread)
 {
 	shadow_thread_start(thread);
-	roomless_tell(thread);
+	unmarked_tell(thread);
 	__atomic_store_n(&mark_data_memory(thread)->ready, 1, __ATOMIC_RELEASE);
 }
 
@@ -383,7 +383,7 @@ static void thread_start(struct thread *thread)
 static void forked(struct thread *thread)
 {
 	mark_data_forget();
-	roomless_told = 0;
+	unmarked_told = 0;
 	thread_start(thread);
 }
 

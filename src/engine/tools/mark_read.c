@@ -3,7 +3,7 @@
  * Marks that the program itself reads (include/assay/client.h), without a system call. What marks
  * on data have counted is in mark_data_read.c.
  *
- * What is counted are executions of segments. The runs of marked instructions in each block are
+ * What is counted are executions of segments. The spans of marked instructions in each block are
  * kept here as they are told to the host, and a reading is the sum that the host makes: the block
  * with segment n is executed whenever a segment from n to the last of its fragment is.
  *
@@ -16,7 +16,7 @@
 #include "engine/tools/marks.h"
 
 enum {
-	KEPT = 1 << 20, /* runs */
+	KEPT = 1 << 20, /* spans */
 	PARTIALS_KEPT = 1 << 16,
 };
 
@@ -48,7 +48,7 @@ void mark_read_add(uint32_t segment, const struct stream_mark *mark)
 	kept[kept_count++] = (struct kept){ segment, 0, *mark };
 }
 
-/* A fragment that was given up half made has runs as well, of segments that are never executed. */
+/* A fragment that was given up half made has spans as well, of segments that are never executed. */
 void mark_read_fragment(uint32_t first, uint32_t last)
 {
 	for (uint32_t i = kept_fragment; i < kept_count; i++)
@@ -97,26 +97,26 @@ void mark_read_forked(void)
 		memory_map_at((uint64_t)ended, STREAM_SEGMENTS_MAX * sizeof(*ended));
 }
 
-static void run_sum(const uint64_t *counts, const struct kept *run, uint64_t *ret)
+static void span_sum(const uint64_t *counts, const struct kept *span, uint64_t *ret)
 {
 	uint64_t times = 0, instructions;
 
-	for (uint32_t i = run->segment; i <= run->last; i++)
+	for (uint32_t i = span->segment; i <= span->last; i++)
 		times += counts[i];
-	instructions = times * run->mark.instructions;
+	instructions = times * span->mark.instructions;
 	for (uint32_t i = 0; i < partial_count; i++) {
 		const struct partial *part = &partials[i];
-		uint32_t executed = run->mark.instructions;
+		uint32_t executed = span->mark.instructions;
 
-		if (run->segment < part->first || run->segment > part->of)
+		if (span->segment < part->first || span->segment > part->of)
 			continue;
-		if (run->segment == part->of && part->instructions < run->mark.first + executed)
-			executed = part->instructions > run->mark.first
-					   ? part->instructions - run->mark.first
+		if (span->segment == part->of && part->instructions < span->mark.first + executed)
+			executed = part->instructions > span->mark.first
+					   ? part->instructions - span->mark.first
 					   : 0;
 		instructions += counts[part->segment] * executed;
 	}
-	ret[!(run->mark.mark & 1)] += instructions;
+	ret[!(span->mark.mark & 1)] += instructions;
 }
 
 /* Visits, and instructions. */
@@ -124,7 +124,7 @@ static void counts_sum(const uint64_t *counts, uint32_t mark, uint64_t ret[2])
 {
 	for (uint32_t i = 0; i < kept_count; i++)
 		if (kept[i].mark.mark >> 1 == mark && kept[i].last)
-			run_sum(counts, &kept[i], ret);
+			span_sum(counts, &kept[i], ret);
 }
 
 static void mark_sum(struct thread *reader, uint32_t mark, struct mark_reading *ret)

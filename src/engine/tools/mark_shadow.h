@@ -32,7 +32,7 @@ enum {
 struct marked_range {
 	uint64_t start, end; /* end 0: it is not in use */
 	uint32_t mark;
-	uint32_t next; /* of those not in use, + 1; 0: none */
+	uint32_t next; /* the next range that is not in use, + 1; 0: none */
 	bool shared; /* another range overlaps it */
 	bool heap; /* goes with free() */
 	bool pinned; /* an address that was given stays marked, whatever is there */

@@ -17,7 +17,7 @@
 
 enum {
 	MODULES = 1 << 12, /* pieces of code that are mapped and have marks */
-	RUNS = 4096, /* of a fragment, before some are told early */
+	SPANS = 4096, /* of a fragment, before some are told early */
 	EVENTS = 4096, /* places that raise events; beyond, none */
 	CALLED_READ = EVENTS, /* the program reads a mark */
 	BITS = 64,
@@ -30,12 +30,12 @@ static uint32_t instructions;
 
 static uint64_t *marked; /* a bit for each segment */
 
-/* The runs of the present fragment. */
-static struct run {
+/* The spans of the present fragment. */
+static struct span {
 	uint32_t segment;
 	struct stream_mark mark;
-} runs[RUNS];
-static uint32_t run_count, block_runs; /* all; where those of the block in hand begin */
+} spans[SPANS];
+static uint32_t span_count, block_spans; /* all; where those of the block in hand begin */
 static uint32_t ordinal; /* of the instruction in the block */
 static uint64_t block_pc;
 
@@ -139,57 +139,57 @@ static void before_call(struct thread *thread)
 	thread->counting = *counter_value(thread, counting()) != 0;
 }
 
-/* --- Runs of instructions ---------------------------------------------------------------- */
+/* --- Spans of instructions ---------------------------------------------------------------- */
 
-static void runs_tell(void)
+static void spans_tell(void)
 {
 	struct stream_mark marks[STREAM_MARKED_MAX];
 
-	for (uint32_t at = 0; at < run_count;) {
-		uint32_t segment = runs[at].segment, count = 0;
+	for (uint32_t at = 0; at < span_count;) {
+		uint32_t segment = spans[at].segment, count = 0;
 
-		while (at < run_count && runs[at].segment == segment && count < STREAM_MARKED_MAX)
-			marks[count++] = runs[at++].mark;
+		while (at < span_count && spans[at].segment == segment && count < STREAM_MARKED_MAX)
+			marks[count++] = spans[at++].mark;
 		for (uint32_t i = 0; i < count; i++)
 			mark_read_add(segment, &marks[i]);
 		stream_marked(segment, marks, count);
 	}
-	run_count = block_runs = 0;
+	span_count = block_spans = 0;
 }
 
 static void fragment(uint32_t first)
 {
 	uint32_t next = stream_segments_next();
 
-	runs_tell();
+	spans_tell();
 	mark_read_fragment(first, next ? next - 1 : first);
 }
 
-static struct run *run_of(uint32_t mark)
+static struct span *span_of(uint32_t mark)
 {
-	for (uint32_t i = block_runs; i < run_count; i++)
-		if (runs[i].mark.mark == mark &&
-		    runs[i].mark.first + (uint32_t)runs[i].mark.instructions == ordinal)
-			return &runs[i];
+	for (uint32_t i = block_spans; i < span_count; i++)
+		if (spans[i].mark.mark == mark &&
+		    spans[i].mark.first + (uint32_t)spans[i].mark.instructions == ordinal)
+			return &spans[i];
 	return NULL;
 }
 
-static void run_add(const struct point *point, uint32_t mark)
+static void span_add(const struct point *point, uint32_t mark)
 {
-	struct run *run = run_of(mark);
+	struct span *span = span_of(mark);
 
 	marked_set(point->segment, true);
-	if (run) {
-		run->mark.instructions++;
-		run->mark.length += point->insn->length;
+	if (span) {
+		span->mark.instructions++;
+		span->mark.length += point->insn->length;
 		return;
 	}
-	if (run_count == RUNS)
-		runs_tell();
-	runs[run_count++] =
-		(struct run){ point->segment,
-			      { mark, (uint16_t)ordinal, 1, (uint16_t)(point->pc - block_pc),
-				point->insn->length } };
+	if (span_count == SPANS)
+		spans_tell();
+	spans[span_count++] =
+		(struct span){ point->segment,
+			       { mark, (uint16_t)ordinal, 1, (uint16_t)(point->pc - block_pc),
+				 point->insn->length } };
 }
 
 /* --- Events ------------------------------------------------------------------------------ */
@@ -297,7 +297,7 @@ static void table_look(const struct mark_table *table, uint32_t number, const st
 		else if (mark_word_use(range->mark) == MARK_USE_EVENT)
 			event_insert(insert, point->pc, (range->mark & ~MARK_EVENT) >> 1);
 		else if (mark_word_use(range->mark) == MARK_USE_COUNT)
-			run_add(point, range->mark);
+			span_add(point, range->mark);
 }
 
 static uint32_t offset_of(const struct mark_module *module, uint64_t pc)
@@ -397,7 +397,7 @@ static bool cuts(uint64_t pc)
 static void block(struct insert *insert, const struct point *point)
 {
 	ordinal = 0;
-	block_runs = run_count;
+	block_spans = span_count;
 	if (point->segment)
 		marked_set(point->segment, point->block && is_marked(point->segment - 1));
 }

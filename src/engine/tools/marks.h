@@ -53,7 +53,7 @@ static inline bool mark_is_counting(const struct thread *thread)
 }
 
 /* --- Reading by the program: mark_read.c ------------------------------------------------- */
-/* Runs of marked instructions of a block, which the segment ends; up to the next fragment's. */
+/* Spans of marked instructions of a block, which the segment ends; up to the next fragment's. */
 void mark_read_add(uint32_t segment, const struct stream_mark *mark);
 /* Those that were added belong to a fragment with segments from first to last. */
 void mark_read_fragment(uint32_t first, uint32_t last);

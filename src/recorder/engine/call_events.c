@@ -24,7 +24,7 @@ struct code {
 struct process {
 	uint32_t number, pid, parent; /* of pids; 0: it was not forked, or nobody knows by whom */
 	ARRAY(struct code) codes;
-	size_t told; /* of these, in the file */
+	size_t told; /* how many of the codes are in the file */
 	bool begun; /* its PROGRAM is in the file */
 };
 

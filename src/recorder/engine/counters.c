@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Names are made when a catalog tells what a counter stands for, since later something else may be
- * mapped at its address. What a process has mapped is what its parent had when it forked, and what
- * its own catalog tells.
+ * A sink: the counters of tools, by name. Names are made when a catalog tells what a counter stands
+ * for, since later something else may be mapped at its address. What a process has mapped is what
+ * its parent had when it forked, and what its own catalog tells.
  */
 #include "recorder/engine/counters.h"
 

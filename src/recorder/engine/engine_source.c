@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Theory of operation. A sweep first reads the positions of all rings, then reads all catalogs to
- * their ends, and then hands out the segments up to those positions: so the catalog has told of
- * every segment that is handed out. New slots are searched for only now and then, because there are
- * many, and few are in use.
+ * A source: drains the rings and catalogs of engines, and notices when processes and threads begin
+ * and end. Theory of operation. A sweep first reads the positions of all rings, then reads all
+ * catalogs to their ends, and then hands out the segments up to those positions: so the catalog has
+ * told of every segment that is handed out. New slots are searched for only now and then, because
+ * there are many, and few are in use.
  *
  *	in	the shared memories of all processes that are followed
  *	out	calls of the sinks of engines: processes, modules, threads, segments in their order
@@ -490,7 +491,7 @@ static struct engine_totals totals_now(const struct engine_source *source)
 		totals.refused += refused_of(view);
 		totals.events_lost += events_lost_of(view);
 	}
-	totals.nobodys[SEGMENT_LOSS_REFUSED] = totals.lost[SEGMENT_LOSS_REFUSED];
+	totals.unattributed[SEGMENT_LOSS_REFUSED] = totals.lost[SEGMENT_LOSS_REFUSED];
 	array_each(&source->threads, item) {
 		totals.kept += (*item)->told.kept;
 		for (size_t i = 0; i < SEGMENT_LOSS_COUNT; i++)

@@ -57,10 +57,10 @@ struct engine_thread {
 struct engine_totals {
 	uint64_t processes, threads;
 	uint64_t refused; /* threads that found no slot, as their engines say */
-	uint64_t events_lost; /* of marks, that were too many, likewise */
+	uint64_t events_lost; /* events of marks that were too many, as the engines say */
 	uint64_t kept; /* segments */
 	uint64_t lost[SEGMENT_LOSS_COUNT];
-	uint64_t nobodys[SEGMENT_LOSS_COUNT]; /* of these, of threads that sinks were not told of */
+	uint64_t unattributed[SEGMENT_LOSS_COUNT]; /* lost, of threads that no sink was told of */
 	uint64_t records_seen, records_kept;
 	uint64_t records_lost[CATALOG_FAULT_COUNT];
 	uint64_t broken; /* slots whose positions made no sense; what they held is not known */

@@ -179,6 +179,6 @@ void engine_thread_account(struct engine_source *source, struct thread *thread)
 	source->totals.kept += thread->told.kept;
 	for (size_t i = 0; i < SEGMENT_LOSS_COUNT; i++) {
 		source->totals.lost[i] += thread->told.lost[i];
-		source->totals.nobodys[i] += thread->begun ? 0 : thread->told.lost[i];
+		source->totals.unattributed[i] += thread->begun ? 0 : thread->told.lost[i];
 	}
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * The load map is told what the catalogs tell, and asked where a block lies at the moment at which
- * the catalog explains it: later something else may be mapped there. The mark of a block in its
- * table of segments is the number of its block. Segments are counted by number while a thread runs;
- * with each commit, and when it ends, these become counts of blocks in the store and begin anew.
+ * A sink: counts how often each thread executed each block, and finds the module of each block. The
+ * load map is told what the catalogs tell, and asked where a block lies at the moment at which the
+ * catalog explains it: later something else may be mapped there. The mark of a block in its table
+ * of segments is the number of its block. Segments are counted by number while a thread runs; with
+ * each commit, and when it ends, these become counts of blocks in the store and begin anew.
  *
  *	in	processes, modules and segments of threads, from engine_source.c
  *	out	rows of blocks and of how often each thread executed them
@@ -568,7 +569,7 @@ static void totals(void *ctx, struct sink_totals *ret)
 	ret->kept = executed->kept;
 	for (size_t i = 0; i < SEGMENT_LOSS_COUNT; i++)
 		sink_totals_add(ret, names[i][0], names[i][1],
-				executed->lost[i] + executed->totals.nobodys[i]);
+				executed->lost[i] + executed->totals.unattributed[i]);
 }
 
 /* The CPU time of this thread. */

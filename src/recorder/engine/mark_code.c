@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Several marks may cover an instruction, which is counted once nevertheless: runs of a block that
- * overlap or touch become one piece of code. What a block has executed of its list of runs depends
- * on where it ends, as one that was cut short has the list of the one that it was cut from. So
- * executions are summed up by list and extent, and pieces are made when the thread has ended.
+ * How often each marked instruction was executed. Several marks may cover an instruction, which is
+ * counted once nevertheless: spans of a block that overlap or touch become one piece of code. What
+ * a block has executed of its list of spans depends on where it ends, as one that was cut short has
+ * the list of the one that it was cut from. So executions are summed up by list and extent, and
+ * pieces are made when the thread has ended.
  */
 #include "recorder/engine/mark_code.h"
 
@@ -54,7 +55,7 @@ static uint32_t least(uint32_t a, uint32_t b)
 	return a < b ? a : b;
 }
 
-/* Makes the piece of a run as far as the block reaches; false: it does not reach it. */
+/* Makes the piece of a span as far as the block reaches; false: it does not reach it. */
 static bool piece_make(const struct stream_mark *mark, uint32_t instructions, uint32_t length,
 		       struct piece *ret)
 {
@@ -84,21 +85,21 @@ static size_t pieces_join(struct piece *pieces, size_t count)
 	return kept + 1;
 }
 
-static int piece_write(struct mark_code *code, const struct mark_run *run,
+static int piece_write(struct mark_code *code, const struct mark_span *span,
 		       const struct piece *piece, struct thread_id thread, uint64_t count)
 {
 	struct store_mark_code row = { .length = piece->end_offset - piece->offset,
 				       .instructions = piece->end - piece->first,
 				       .thread = thread,
 				       .count = count };
-	int err = locations_add(recorder_locations(code->recorder), run->module,
-				run->block + piece->offset, &row.location);
+	int err = locations_add(recorder_locations(code->recorder), span->module,
+				span->block + piece->offset, &row.location);
 
 	return err ? err : store_add(recorder_store(code->recorder), STORE_TABLE_mark_code, &row);
 }
 
 /* Writes the executions of blocks that end at the same place and have the same list. */
-static int list_write(struct mark_code *code, const struct mark_run *runs,
+static int list_write(struct mark_code *code, const struct mark_span *spans,
 		      const struct map_slot *slot, struct thread_id thread)
 {
 	uint32_t list = (uint32_t)(slot->key >> LIST_SHIFT), length = slot->key & EXTENT_MASK;
@@ -107,24 +108,24 @@ static int list_write(struct mark_code *code, const struct mark_run *runs,
 	struct piece piece;
 	int err = 0;
 
-	for (uint32_t at = list; at; at = runs[at - 1].next)
-		if (piece_make(&runs[at - 1].mark, instructions, length, &piece))
+	for (uint32_t at = list; at; at = spans[at - 1].next)
+		if (piece_make(&spans[at - 1].mark, instructions, length, &piece))
 			*array_push(&pieces) = piece;
 	if (pieces.count)
 		pieces.count = pieces_join(pieces.items, pieces.count);
 	for (size_t i = 0; i < pieces.count && !err; i++)
-		err = piece_write(code, &runs[list - 1], &pieces.items[i], thread, slot->value);
+		err = piece_write(code, &spans[list - 1], &pieces.items[i], thread, slot->value);
 	array_deinit(&pieces);
 	return err;
 }
 
-int mark_code_write(struct mark_code *code, const struct mark_run *runs, struct thread_id thread)
+int mark_code_write(struct mark_code *code, const struct mark_span *spans, struct thread_id thread)
 {
 	int err = 0;
 
 	map_each(&code->executed, slot)
 		if (!err && slot->value)
-			err = list_write(code, runs, slot, thread);
+			err = list_write(code, spans, slot, thread);
 	map_clear(&code->executed);
 	return err;
 }

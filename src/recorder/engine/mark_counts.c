@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A block has a list of runs: neighbouring instructions that a mark covers. The list of a block is
- * found by the number that the segment table keeps for it. A segment that was cut short has a last
- * block of its own, which has the list of the one that it was cut from; of that, only the
- * instructions count that the block still has.
+ * A sink: how often marks were visited, and what was executed in them. A block has a list of spans:
+ * neighbouring instructions that a mark covers. The list of a block is found by the number that the
+ * segment table keeps for it. A segment that was cut short has a last block of its own, which has
+ * the list of the one that it was cut from; of that, only the instructions count that the block
+ * still has.
  */
 #include "recorder/engine/mark_counts.h"
 
@@ -25,7 +26,7 @@
 struct mark_counts {
 	struct store *store;
 	struct marks *marks;
-	ARRAY(struct mark_run) runs;
+	ARRAY(struct mark_span) spans;
 	struct mark_code code; /* what the ending thread executed of each */
 	struct loadmap *loadmap;
 	struct mark_memory memory;
@@ -79,7 +80,7 @@ static void destroy(void *ctx)
 	mark_events_destroy(counts->events);
 	mark_readings_destroy(counts->readings);
 	mark_code_deinit(&counts->code);
-	array_deinit(&counts->runs);
+	array_deinit(&counts->spans);
 	array_deinit(&counts->sums.items);
 	array_deinit(&counts->ended.items);
 	array_deinit(&counts->running.items);
@@ -95,24 +96,24 @@ static void marked_learn(struct mark_counts *counts, const struct engine_process
 {
 	struct segment_table *table = process->segments;
 	const struct segment *segment = NULL;
-	struct mark_run run = {};
+	struct mark_span span = {};
 	uint32_t *list;
 
 	segment_table_find(table, marked->segment, &segment);
 	list = &table->marks.items[segment->last];
 	/* Now: later something else may be mapped there. */
 	loadmap_resolve(counts->loadmap, executed_image(process),
-			table->blocks.items[segment->last].pc, clock_monotonic(), &run.module,
-			&run.block);
+			table->blocks.items[segment->last].pc, clock_monotonic(), &span.module,
+			&span.block);
 	for (uint32_t i = 0; i < marked->count; i++) {
 		uint32_t number = marked->marks[i].mark >> 1;
 
 		if (!number || number >= MARKS_MAX)
 			continue;
-		run.mark = marked->marks[i];
-		run.next = *list;
-		*array_push(&counts->runs) = run;
-		*list = (uint32_t)counts->runs.count;
+		span.mark = marked->marks[i];
+		span.next = *list;
+		*array_push(&counts->spans) = span;
+		*list = (uint32_t)counts->spans.count;
 	}
 }
 
@@ -150,17 +151,17 @@ static void on_thread_begin(void *ctx, struct engine_thread *thread)
 
 /* --- How often they were executed ------------------------------------------------------------- */
 
-static void run_count(struct mark_sums *sums, const struct stream_mark *run, uint32_t instructions,
-		      uint64_t times)
+static void span_count(struct mark_sums *sums, const struct stream_mark *span,
+		       uint32_t instructions, uint64_t times)
 {
-	uint32_t executed = run->first < instructions ? instructions - run->first : 0;
+	uint32_t executed = span->first < instructions ? instructions - span->first : 0;
 	struct mark_sum *sum;
 
-	executed = executed < run->instructions ? executed : run->instructions;
+	executed = executed < span->instructions ? executed : span->instructions;
 	if (!executed)
 		return;
-	sum = mark_sums_at(sums, run->mark >> 1);
-	if (run->mark & 1)
+	sum = mark_sums_at(sums, span->mark >> 1);
+	if (span->mark & 1)
 		sum->visits += times * executed;
 	else
 		sum->instructions += times * executed;
@@ -171,8 +172,8 @@ static void block_count(struct mark_counts *counts, struct mark_sums *sums, uint
 {
 	if (list && sums == &counts->sums)
 		mark_code_count(&counts->code, list, block, times);
-	for (uint32_t at = list; at; at = counts->runs.items[at - 1].next)
-		run_count(sums, &counts->runs.items[at - 1].mark, block->instructions, times);
+	for (uint32_t at = list; at; at = counts->spans.items[at - 1].next)
+		span_count(sums, &counts->spans.items[at - 1].mark, block->instructions, times);
 }
 
 static void segment_count(struct mark_counts *counts, struct mark_sums *sums,
@@ -278,7 +279,7 @@ static void on_thread_end(void *ctx, struct engine_thread *thread)
 		if ((sum->visits || sum->instructions) && i < counts->marks_written)
 			fail(counts, store_add(counts->store, STORE_TABLE_mark_execution, &row));
 	}
-	fail(counts, mark_code_write(&counts->code, counts->runs.items, id));
+	fail(counts, mark_code_write(&counts->code, counts->spans.items, id));
 	mark_sums_add(&counts->ended, &counts->sums);
 	counts->sums.items.count = 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A catalog may tell of a visit before its thread is known to the profile. Such events wait: until
- * rows are written, or the thread ends.
+ * Writes the events that marks raise, with their stacks. A catalog may tell of a visit before its
+ * thread is known to the profile. Such events wait: until rows are written, or the thread ends.
  */
 #include "recorder/engine/mark_events.h"
 

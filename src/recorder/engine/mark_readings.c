@@ -11,7 +11,7 @@
 /* Visits by time, of a mark. */
 struct histogram {
 	uint64_t ended[MARK_TIMES_BUCKETS]; /* of threads that have ended */
-	uint64_t now[MARK_TIMES_BUCKETS]; /* of those that run, while threads are taken */
+	uint64_t now[MARK_TIMES_BUCKETS]; /* of threads that run, while they are gone through */
 	uint64_t base[MARK_TIMES_BUCKETS]; /* of all, at the reading that was kept last */
 	uint64_t overhead; /* ticks that measuring adds; the largest of a thread */
 };

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A block may lie across several lines, inlined functions, and even functions. So each of its
- * instructions is looked up, and neighbours for which the answer is the same become a part. Module
- * by module, in the order of addresses, CHUNK blocks at a time: the instructions of all of them,
- * each once. The rows come last, in the order of their table, which is what SQLite is fastest with.
- * While the blocks of a module are worked on, the debug information of the next ones is loaded.
+ * Divides blocks among the functions and lines that their instructions belong to. A block may lie
+ * across several lines, inlined functions, and even functions. So each of its instructions is
+ * looked up, and neighbours for which the answer is the same become a part. Module by module, in
+ * the order of addresses, CHUNK blocks at a time: the instructions of all of them, each once. The
+ * rows come last, in the order of their table, which is what SQLite is fastest with. While the
+ * blocks of a module are worked on, the debug information of the next ones is loaded.
  *
  * How often a line was executed is how often its most executed instruction was: summing up the
  * blocks that an address lies in, over all addresses of the line.

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Segments go into flows, whose rows go into the store as they come. How often each block was
- * executed follows from the paths, so that nothing else is done for each segment.
+ * The order of execution of threads, as rows of the profile. Segments go into flows, whose rows go
+ * into the store as they come. How often each block was executed follows from the paths, so that
+ * nothing else is done for each segment.
  *
  *	in	numbers of segments of threads, from executed.c
  *	out	rows of paths, strata and layers; how often each block was executed

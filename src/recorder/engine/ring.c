@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A producer's position follows from two words that it does not write at once. They are read in the
- * order passed, next: whatever the producer does in between, the position is one that it had
- * meanwhile, or the two words are seen not to fit.
+ * Reads the ring of one thread, or the catalog of one process, out of shared memory. A producer's
+ * position follows from two words that it does not write at once. They are read in the order
+ * passed, next: whatever the producer does in between, the position is one that it had meanwhile,
+ * or the two words are seen not to fit.
  *
  *	in	a slot in shared memory
  *	out	the words that were appended since the last look

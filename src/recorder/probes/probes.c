@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * A counter is inherited by the threads that its thread creates. A thread that is created while
+ * Has the kernel count visits of code and accesses to data, for a process and all its threads. A
+ * counter is inherited by the threads that its thread creates. A thread that is created while
  * counters are opened may have inherited one and get another. So the list of threads is read again
  * afterwards, and if it has changed, all counters are opened anew.
  */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Marks are looked up as for an engine (wire/marks.h), in private memory: the tables say where
- * visits are counted, as offsets in the file, and where data is, as addresses of the file.
+ * Finds the places in files, and the objects in memory, that the kernel can count for marks. Marks
+ * are looked up as for an engine (wire/marks.h), in private memory: the tables say where visits are
+ * counted, as offsets in the file, and where data is, as addresses of the file.
  */
 #include "recorder/probes/sites.h"
 

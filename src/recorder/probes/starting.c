@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
+ * Holds a command while its libraries are mapped, so that its marks are counted from the beginning.
  * The process is stopped at the entry and the exit of each system call. Behind a mapping of code
  * its marks are looked up. The dynamic linker has done its work when the first system call comes
  * that is made elsewhere, or that no dynamic linker makes (where it is the C library as well); what

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Definitions have our pid in the name of their group. They do nothing by themselves, so that what
- * is left by somebody who was killed harms nobody until the next one removes it. tracefs is mounted
- * for us alone: it need not be anywhere in the tree.
+ * Defines uprobes in tracefs, and takes them back. Definitions have our pid in the name of their
+ * group. They do nothing by themselves, so that what is left by somebody who was killed harms
+ * nobody until the next one removes it. tracefs is mounted for us alone: it need not be anywhere in
+ * the tree.
  */
 #include "recorder/probes/uprobes.h"
 

@@ -407,6 +407,7 @@ export function courseView(course: Course): View {
 		id: "course",
 		title: "Course",
 		group: "Execution",
+		byChoice: true,
 		render: (app, root) => new CourseView(app, root, course)
 	};
 }

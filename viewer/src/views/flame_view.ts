@@ -450,7 +450,7 @@ export function flameOf(source: FlameSource): View {
 		id: source.id,
 		title: source.title,
 		group: source.group,
-		byTime: true,
+		byChoice: true,
 		source,
 		render: (app, root) => new FlameView(app, root, source)
 	};

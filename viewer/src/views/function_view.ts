@@ -3,6 +3,7 @@
 // with their values, and the commands that would tell more.
 
 import type {App, View, ViewHandle} from "../app";
+import {choiceText} from "../choice";
 import type {Code, Table} from "../data";
 import {factOf, isValues} from "../data";
 import {bar, copyButton, el, say} from "../dom";
@@ -373,13 +374,6 @@ function showInstruction(app: App, root: HTMLElement, name: string, module: stri
 	}
 }
 
-/** Whose samples the numbers are of, if not everybody's. */
-function chosenText(app: App): string {
-	const { thread = "", program = "" } = app.state.values;
-	const one = app.data.profile.threads[thread ? Number(thread) : -1];
-	return one ? `only of thread ${one.comm} ${one.tid}` : program ? `only of ${program}` : "";
-}
-
 /** What it is, how much of everything it has, and its neighbours in the calls. */
 function renderHead(app: App, root: HTMLElement, id: number): void {
 	const { functions } = app.data, name = functions.names[id];
@@ -390,11 +384,12 @@ function renderHead(app: App, root: HTMLElement, id: number): void {
 	root.append(head);
 	if (!source) return;
 	const frames = source.frames(app), measure = { source, all: frames.total(0) };
+	const chosen = choiceText(app.data.profile.threads, app.state.values);
 	const totals = functionTotals(frames, id), around = neighbours(frames, id);
 	const search = `^${name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")}$`;
 	head.append(metric(app, measure, "itself", totals.self),
 		metric(app, measure, "with what it calls", totals.total),
-		el("span", { class: "chosen", id: "chosen-part" }, chosenText(app)),
+		el("span", { class: "chosen", id: "chosen-part" }, chosen && `only of ${chosen}`),
 		el("a", { class: "open", href: app.href(source.id, { search }) },
 			"Find it in the flame graph"));
 	root.append(el("div", { class: "columns" },
@@ -416,9 +411,9 @@ function render(app: App, root: HTMLElement): void|ViewHandle {
 		return;
 	}
 	renderHead(app, root, id);
-	const whole = app.range() &&
+	const whole = (app.range() || app.chosen()) &&
 		el("p", { class: "warning", "data-note": "whole" },
-			"What follows is of the whole recording, whatever time is chosen.");
+			"What follows is of the whole recording and of all threads, whatever is chosen.");
 	const cards = [
 		whole, tableCard(app, "args", "Arguments", name, module),
 		profile.codes.length > 0 && codeCard(app, name, module),

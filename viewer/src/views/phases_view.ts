@@ -6,6 +6,7 @@ import type {App, View} from "../app";
 import type {Table} from "../data";
 import {el} from "../dom";
 import {count, percent, short} from "../format";
+import {tableOfChoice} from "../selection";
 import {reportTable, sentence} from "./report_view";
 
 export const HUES = [212, 28, 155, 340, 275, 48, 190, 100];
@@ -82,7 +83,8 @@ export function phasesView(table: Table): View {
 		render: (app, root) => {
 			root.append(el("h1", {}, "Phases"),
 				el("p", { class: "summary" }, sentence(table.summary)));
-			if (table.rowCount) root.append(picture(app, table));
+			const chosen = tableOfChoice(app, table) ?? table;
+			if (chosen.rowCount) root.append(picture(app, chosen));
 			reportTable(app, root, table);
 			return { update: () => undefined };
 		}

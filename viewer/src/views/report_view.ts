@@ -6,8 +6,8 @@ import {lostCount, Table} from "../data";
 import {el, replace} from "../dom";
 import {groupOf, titleOf} from "../domains";
 import {count} from "../format";
-import {rangeCommand, tableInRange} from "../range";
-import {tableOfServer} from "../range_server";
+import {commandOf, optionsOf, tableOfChoice} from "../selection";
+import {tableOfServer} from "../selection_server";
 import {TableWidget} from "../table";
 
 /** A summary is part of a sentence in other places. */
@@ -26,20 +26,24 @@ function sums(table: Table): HTMLElement {
 				count(runs.kept)} + lost ${count(lostCount(runs))}`);
 }
 
-/** Views that a report makes of a stretch of time, and the page does not, or not with all rows. */
-const REPORT_KNOWS: Record<string, string> = {
-	lines: "This table is of the whole recording. Of the time that is chosen:",
-	callgraph:
-		"All calls of one function from another are one row here. With each call site by itself:"
-};
+/** Views of which the server has more than the page can tell of what is chosen. */
+const SERVER_KNOWS = ["lines", "callgraph"];
 
-/** What is said where a time is chosen. */
-function rangeNote(app: App, table: Table, whole: boolean): HTMLElement|null {
-	const range = app.range(), text = REPORT_KNOWS[table.view];
-	if (!range || (!whole && !text)) return null;
-	return el("div", { class: whole ? "warning" : "", "data-note": whole ? "whole" : "part" },
-		text ?? "This table is of the whole recording, whatever time is chosen.",
-		text ? el("pre", {}, rangeCommand(app, table.view, range)) : null);
+/** What is said where threads or a time are chosen, and the table is not quite that. */
+function choiceNote(app: App, table: Table, whole: boolean): HTMLElement|null {
+	const range = app.range(), chosen = app.chosen(), part = table.view === "callgraph";
+	if ((!range && !chosen) || (!whole && !part)) return null;
+	const command = commandOf(app, table.view);
+	const all = [
+		range ? "of the whole recording" : "", chosen ? "of all threads" : ""
+	].filter(Boolean).join(" and ");
+	const text = whole ?
+		`This table is ${all}, whatever is chosen.${command ? " Of what is chosen:" : ""}` :
+		"All calls of one function from another are one row here. With each call site by itself:";
+	return whole || command ?
+		el("div", { class: whole ? "warning" : "", "data-note": whole ? "whole" : "part" },
+			text, command ? el("pre", {}, command) : null) :
+		null;
 }
 
 function tableWidget(app: App, table: Table): HTMLElement {
@@ -53,17 +57,23 @@ function tableWidget(app: App, table: Table): HTMLElement {
 }
 
 /**
- * Of the time that is chosen, where the table follows from samples alone; and where it does not,
- * as soon as the server has made it, if there is one.
+ * Of what is chosen, where the page can tell; and where it cannot, as soon as the server has made
+ * it, if there is one.
  */
 export function reportTable(app: App, root: HTMLElement, whole: Table): void {
-	const chosen = tableInRange(app, whole), range = app.range(), box = el("div");
+	const chosen = tableOfChoice(app, whole), box = el("div");
 	const put = (table: Table, note: HTMLElement|null): void =>
 		replace(box, note, tableWidget(app, table), sums(table));
-	put(chosen ?? whole, rangeNote(app, whole, !chosen));
+	put(chosen ?? whole,
+		chosen && !chosen.rowCount && whole.rowCount ?
+			el("p", { class: "empty", "data-empty": "" },
+				"None of this is of what is chosen.") :
+			choiceNote(app, whole, !chosen));
 	root.append(box);
-	if (range && app.server && whole.view in REPORT_KNOWS)
-		void tableOfServer(app, whole, range).then(table => table && put(table, null));
+	const options = optionsOf(app, whole.view);
+	if (app.server && options?.length && SERVER_KNOWS.includes(whole.view) &&
+		whole.column("total") >= 0)
+		void tableOfServer(app, whole, options).then(table => table && put(table, null));
 }
 
 export function reportView(table: Table): View {

@@ -124,7 +124,8 @@ class Timeline implements ViewHandle {
 			const lane = el("div", {
 				class: row.thread < 0 ? "timeline-lane cpu" : "timeline-lane",
 				"data-samples": row.total,
-				"data-name": row.name
+				"data-name": row.name,
+				"data-thread": row.thread
 			},
 				...cells);
 			lane.style.gridTemplateColumns = `repeat(${columns}, 1fr)`;
@@ -149,6 +150,7 @@ class Timeline implements ViewHandle {
 		if (row.thread < 0) return el("span", { class: "timeline-name" }, name);
 		return el("a", {
 			class: "timeline-name",
+			"data-thread": row.thread,
 			href: this.app.href("flame", { thread: String(row.thread) }),
 			title: `${row.name}: ${count(row.total)} samples; its flame graph`
 		},
@@ -189,19 +191,30 @@ class Timeline implements ViewHandle {
 
 	update(): void {
 		const { values } = this.app.state;
-		const from = Math.min(this.seconds, Math.max(0, Number(values.from || 0)));
+		const from = Math.min(this.seconds, Math.max(0, Number(values.from) || 0));
 		const to =
-			Math.min(this.seconds, Math.max(from, Number(values.to || this.seconds)));
+			Math.min(this.seconds, Math.max(from, Number(values.to) || this.seconds));
 		this.from.value = String(from);
 		this.to.value = String(to);
 		this.marker.hidden = from === 0 && to === this.seconds;
 		this.marker.style.left = `${100 * from / this.seconds}%`;
 		this.marker.style.width = `${100 * (to - from) / this.seconds}%`;
+		this.showThreads();
 		this.show(from, to);
 	}
 
+	/** Where threads are chosen, those of others are hidden; processors are everybody's. */
+	private showThreads(): void {
+		const chosen = this.app.chosen();
+		for (const lane of this.chart.querySelectorAll<HTMLElement>("[data-thread]")) {
+			const thread = Number(lane.dataset.thread);
+			lane.hidden = Boolean(chosen) && thread >= 0 && !chosen?.[thread];
+		}
+	}
+
 	private show(from: number, to: number): void {
-		const busy = this.rows
+		const chosen = this.app.chosen();
+		const busy = this.rows.filter(row => !chosen || chosen[row.thread])
 				     .map(row => ({
 					     thread: row.thread,
 					     samples: row.counts.subarray(from, to).reduce(
@@ -255,6 +268,6 @@ export const timelineView: View = {
 	id: "timeline",
 	title: "Timeline",
 	group: "Time",
-	byTime: true,
+	byChoice: true,
 	render: (app, root) => new Timeline(app, root)
 };

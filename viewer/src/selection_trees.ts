@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// The call tree and the call graph of a stretch of time, made as `assay report` makes them; only
+// The call tree and the call graph of what is chosen, made as `assay report` makes them; only
 // call sites are not known here, so that all calls of one function from another are one row.
 
 import type {App} from "./app";
@@ -13,8 +13,8 @@ export function titled(name: string, module: string): string {
 	return module.startsWith("[") ? `${name} ${module}` : `${name} [${module}]`;
 }
 
-export function treeInRange(app: App, table: Table): Table {
-	const frames = app.rangeFrames(), { names, modules } = app.data.functions;
+export function treeOfChoice(app: App, table: Table, frames: Downward): Table {
+	const { names, modules } = app.data.functions;
 	const seen = table.totals.seen || 1, rows: NewRow[] = [];
 	const waiting: [node: number, level: number, module: string][] = [];
 	const wait = (node: number, level: number, module: string): void => {
@@ -42,20 +42,34 @@ export function treeInRange(app: App, table: Table): Table {
 	return table.refill(rows);
 }
 
-/** Samples by function, and by call from one to another; a caller of -1: nobody. */
+/**
+ * Samples by function, and by call from one to another. In a recursion a sample counts for the
+ * caller of the outermost occurrence of a function, and for the callee of the innermost one: so the
+ * callers of a function add up to its total, and so do its callees and its self.
+ */
 export interface Graph {
 	self: Float64Array;
 	total: Float64Array;
 	/** Samples with the function on the stack more than once. */
 	recursive: Float64Array;
-	calls: { caller: number; callee: number; samples: number }[];
+	/** `caller` of -1: nobody. outer: for the callee, inner: for the caller. */
+	calls: { caller: number; callee: number; outer: number; inner: number }[];
 }
 
-/** A sample counts once for a function and once for a call, however often the stack has them. */
 export function graphOf(frames: Downward, functions: number): Graph {
 	const { parents, fns } = frames, width = functions + 1;
 	const of = (node: number): number => node ? fns[node] : -1;
-	const calls = new Map<number, number>();
+	const calls = new Map < number, {
+		outer: number;
+		inner: number
+	}
+	> ();
+	const call = (node: number): { outer: number; inner: number } => {
+		const key = (of(parents[node]) + 1) * width + fns[node];
+		const known = calls.get(key) ?? { outer: 0, inner: 0 };
+		calls.set(key, known);
+		return known;
+	};
 	const graph: Graph = {
 		self: new Float64Array(functions),
 		total: new Float64Array(functions),
@@ -63,24 +77,23 @@ export function graphOf(frames: Downward, functions: number): Graph {
 		calls: []
 	};
 	for (let i = 1; i < parents.length; i++) {
-		const total = frames.total(i), fn = fns[i], caller = of(parents[i]);
+		const total = frames.total(i), fn = fns[i];
 		if (!total) continue;
-		let before = 0, same = 0;
-		for (let above = parents[i]; above; above = parents[above]) {
-			if (fns[above] !== fn) continue;
-			before++;
-			if (of(parents[above]) === caller) same++;
-		}
+		let before = 0, left = 0;
+		for (let below = i, above = parents[i]; above;
+			below = above, above = parents[above])
+			if (fns[above] === fn && ++before === 1) left = below;
 		graph.self[fn] += frames.selves[i];
 		if (before === 0) graph.total[fn] += total;
 		if (before === 1) graph.recursive[fn] += total;
-		const key = (caller + 1) * width + fn;
-		if (!same) calls.set(key, (calls.get(key) ?? 0) + total);
+		if (before === 0) call(i).outer += total;
+		call(i).inner += total;
+		// What is here has a deeper occurrence than the one that was left by that call.
+		if (left) call(left).inner -= total;
 	}
 	graph.calls = Array.from(calls,
 		([key, samples]) =>
-			({ caller: Math.floor(key / width) - 1, callee: key % width, samples }));
-	graph.calls.sort((a, b) => b.samples - a.samples);
+			({ caller: Math.floor(key / width) - 1, callee: key % width, ...samples }));
 	return graph;
 }
 
@@ -90,9 +103,9 @@ function add(map: Map<number, NewRow[]>, key: number, row: NewRow): void {
 	map.set(key, rows);
 }
 
-export function graphInRange(app: App, table: Table): Table {
+export function graphOfChoice(app: App, table: Table, frames: Downward): Table {
 	const { names, modules } = app.data.functions, seen = table.totals.seen || 1;
-	const graph = graphOf(app.rangeFrames(), names.length), rows: NewRow[] = [];
+	const graph = graphOf(frames, names.length), rows: NewRow[] = [];
 	const callers = new Map<number, NewRow[]>(), callees = new Map<number, NewRow[]>();
 	const row = (fn: number, relation: string, total: number, rest: NewRow): NewRow => ({
 		symbol: names[fn],
@@ -106,11 +119,14 @@ export function graphInRange(app: App, table: Table): Table {
 	const other = (word: string, fn: number): NewRow => fn < 0 ?
 		{ function: `  ${word} outside` } :
 		{ function: `  ${word} ${names[fn]}`, other: names[fn], other_module: modules[fn] };
-	for (const { caller, callee, samples } of graph.calls) {
-		add(callers, callee, row(callee, "caller", samples, other("from", caller)));
-		if (caller >= 0)
-			add(callees, caller, row(caller, "callee", samples, other("to", callee)));
+	for (const { caller, callee, outer, inner } of graph.calls) {
+		if (outer)
+			add(callers, callee, row(callee, "caller", outer, other("from", caller)));
+		if (inner && caller >= 0)
+			add(callees, caller, row(caller, "callee", inner, other("to", callee)));
 	}
+	for (const own of [...callers.values(), ...callees.values()])
+		own.sort((one, two) => Number(two.total) - Number(one.total));
 	Array.from(graph.total, (total, fn) => ({ fn, total }))
 		.filter(one => one.total >= MIN_SHARE * seen && one.total > 0)
 		.sort((a, b) => b.total - a.total)

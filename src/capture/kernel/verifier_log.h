@@ -7,10 +7,10 @@
 #pragma once
 
 /* Begins to collect libbpf's messages, with none so far. */
-void hearing_begin(void);
+void verifier_log_begin(void);
 /* Forgets what was said up to now: another attempt begins. */
-void hearing_again(void);
+void verifier_log_again(void);
 /* The messages so far; valid until libbpf prints the next one. */
-const char *hearing_text(void);
+const char *verifier_log_text(void);
 /* Restores libbpf's former printer. */
-void hearing_end(void);
+void verifier_log_end(void);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// Tables of a stretch of time that only the whole profile can give: the server has it. An answer is
+// Tables of what is chosen that only the whole profile can give: the server has it. An answer is
 // what `assay report --json` prints; columns that are only for people are put together here.
 
 import type {App} from "./app";
 import type {NewRow, Table} from "./data";
 import {visible} from "./format";
-import {Range, rangeQuery} from "./range";
-import {titled} from "./range_trees";
+import {titled} from "./selection_trees";
 
 const ROWS_MAX = 5000;
 
@@ -39,9 +38,11 @@ function harmless(row: NewRow): NewRow {
 }
 
 /** null: the server does not answer any more. */
-export async function tableOfServer(app: App, table: Table, range: Range): Promise<Table|null> {
+export async function tableOfServer(
+	app: App, table: Table, options: [string, string][]): Promise<Table|null> {
 	try {
-		const query = `${table.view}?${rangeQuery(app, range)}&limit=${ROWS_MAX}`;
+		const chosen = options.map(([name, value]) => `${name}=${value}`).join("&");
+		const query = `${table.view}?${chosen}&limit=${ROWS_MAX}`;
 		const answer = await app.server?.report(query);
 		return answer ?
 			table.refill(answer.rows.map(harmless).map(forPeople), answer.omitted) :
