@@ -170,6 +170,35 @@ class Unprivileged(unittest.TestCase):
         self.assertAlmostEqual(run.profile.seen, expected, delta=0.06 * expected + lib.stolen() * 1997)
 
 
+GUARDED = """
+#define _GNU_SOURCE
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+__attribute__((noinline)) unsigned long work(unsigned long secret)
+{
+	for (int i = 0; i < 100000; i++)
+		secret = secret * 6364136223846793005ul + 1442695040888963407ul;
+	return secret;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long secret = 4711;
+
+	if (seteuid(getuid()))
+		return 1;
+	if (strstr(argv[0], "reserved"))
+		prctl(PR_SET_DUMPABLE, 0);
+	while (clock() < CLOCKS_PER_SEC / 2)
+		secret = work(secret);
+	return secret == 0;
+}
+"""
+
+
 class WithRights(unittest.TestCase):
     """The file has the rights that the manual tells to give it: the kernel refuses its users nothing."""
 
@@ -240,6 +269,41 @@ class WithRights(unittest.TestCase):
         run = self.record(*busy)
         self.assertEqual(run.profile.value(withheld), 0)
         self.assertGreater(run.profile.value("select kept from recording where kind = 'values'"), kept)
+
+    def guarded(self, name, prepare):
+        """A program that computes in `work`, and that may do more than the user who starts it."""
+        path = os.path.join(folder(), name)
+        source = path + ".c"
+        with open(source, "w", encoding="ascii") as file:
+            file.write(GUARDED)
+        subprocess.run(["gcc", "-O1", "-o", path, source], check=True)
+        os.chown(path, 0, 0)
+        prepare(path)
+        return path
+
+    def values_of(self, path):
+        """Of the program's own code: values, and runs that were withheld."""
+        profile = self.record("--values", "--run-every", "1", "-F", "1997", "--", path).profile
+        name = os.path.basename(path)
+        self.assertGreater(profile.value("""select count(*) from sample join thread on thread.id = thread
+            join process on process.id = process where process.comm = ?""", name), 0, "its stacks are recorded")
+        return (profile.value("""select count(*) from value join location on location.id = value.location
+                              join module on module.id = module where module.name = ?""", name),
+                profile.value("select coalesce(sum(count), 0) from loss where reason = 'withheld'"))
+
+    def test_programs_with_rights_of_their_own(self):
+        """
+        What a setuid program computes is not for who starts it, even while it acts as that user; nor is what one
+        computes that is setgid, has capabilities, cannot be read, or does not want it.
+        """
+        self.assertGreater(self.values_of(self.guarded("plain", lambda path: os.chmod(path, 0o755)))[0], 0)
+        ways = {"setuid": lambda path: os.chmod(path, 0o4755), "setgid": lambda path: os.chmod(path, 0o2755),
+                "unreadable": lambda path: os.chmod(path, 0o711), "reserved": lambda path: os.chmod(path, 0o755),
+                "capable": lambda path: subprocess.run(["setcap", "cap_net_raw+ep", path], check=True)}
+        for name, prepare in ways.items():
+            values, withheld = self.values_of(self.guarded(name, prepare))
+            self.assertEqual(values, 0, name)
+            self.assertGreater(withheld, 0, name)
 
     def test_engine(self):
         """No rights of the file for the engine: other users' processes are not taken."""

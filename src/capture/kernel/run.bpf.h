@@ -450,6 +450,30 @@ static __always_inline __u32 skip_kept(const struct run *run, __u32 skip)
 	return run->limit ? skip * run->begun / run->limit : 0;
 }
 
+/*
+ * RUN_GUARDED if the kernel would refuse the process to its own user: a program that is setuid or
+ * setgid, has capabilities of its own or cannot be read, or a process that asked for it. Which of
+ * its user numbers is in effect at the moment says nothing.
+ */
+static __always_inline __u16 guard_flag(struct task_struct *task)
+{
+	const struct cred *cred = task->cred;
+	struct mm_struct *mm = task->mm;
+	struct mm_struct___number *older = (void *)mm;
+	__u64 flags = 0;
+
+	if (cred->uid.val != cred->euid.val || cred->suid.val != cred->euid.val ||
+	    cred->gid.val != cred->egid.val || cred->sgid.val != cred->egid.val)
+		return RUN_GUARDED;
+	if (!mm)
+		return 0;
+	if (bpf_core_field_exists(older->flags))
+		bpf_core_read(&flags, sizeof(flags), &older->flags);
+	else
+		bpf_core_read(&flags, sizeof(flags), &mm->flags);
+	return (flags & DUMPABLE_MASK) == DUMPABLE_BY_USER ? 0 : RUN_GUARDED;
+}
+
 /* skip: instructions that were to be passed over */
 static __always_inline int run_send(struct run *run, __u32 skip)
 {
@@ -458,7 +482,7 @@ static __always_inline int run_send(struct run *run, __u32 skip)
 	if (words > RUN_LOG_MAX)
 		return -1;
 	run->record.record.kind = RECORD_RUN;
-	run->record.flags = run_flags | (run->in_kernel ? RUN_IN_KERNEL : 0);
+	run->record.flags = run_flags | run->guard | (run->in_kernel ? RUN_IN_KERNEL : 0);
 	run->record.instructions = (__u16)run->begun;
 	run->record.skipped = (__u16)skip_kept(run, skip);
 	run->record.log_count = (__u16)words;

@@ -33,6 +33,8 @@ const volatile struct {
 #define SOFTIRQ_SERVED 0x100
 #define HARDIRQ_ONE 0x10000
 #define HARD_MASK 0xff0000 /* interrupts, and those that cannot be masked */
+#define DUMPABLE_MASK 3 /* of the flags of memory (linux/sched/coredump.h) */
+#define DUMPABLE_BY_USER 1
 #define NEED_RESCHED 0x80000000 /* not a part: a flag, inverted */
 
 /* The recorder changes these while it records. */
@@ -147,6 +149,7 @@ struct run {
 	__u32 end; /* enum uop_end */
 	__u32 in_kernel;
 	__u32 user_hidden; /* the process's memory may be a device */
+	__u32 guard; /* RUN_GUARDED or 0 */
 	__u8 code[UOP_CODE_MAX + 8];
 	struct window windows[WINDOWS];
 	struct overlay_word overlay[OVERLAY_WORDS];
