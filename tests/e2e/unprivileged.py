@@ -172,6 +172,7 @@ class Unprivileged(unittest.TestCase):
 
 GUARDED = """
 #define _GNU_SOURCE
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -192,9 +193,48 @@ int main(int argc, char **argv)
 		return 1;
 	if (strstr(argv[0], "reserved"))
 		prctl(PR_SET_DUMPABLE, 0);
-	while (clock() < CLOCKS_PER_SEC / 2)
+	puts("ready");
+	fflush(stdout);
+	while (argc > 1 || clock() < CLOCKS_PER_SEC / 2)
 		secret = work(secret);
 	return secret == 0;
+}
+"""
+
+
+MAKER = """
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+/* 1: dec rdi; jne 1b; ret */
+static const unsigned char loop[] = { 0x48, 0xff, 0xcf, 0x75, 0xfb, 0xc3 };
+
+int main(int argc, char **argv)
+{
+	char *code = mmap(NULL, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), path[64];
+	FILE *file;
+
+	if (seteuid(getuid()))
+		return 1;
+	if (strstr(argv[0], "reserved"))
+		prctl(PR_SET_DUMPABLE, 0);
+	signal(SIGTERM, SIG_IGN); /* it is there when the recording ends */
+	memcpy(code, loop, sizeof(loop));
+	strcpy(code + 100, "secret words");
+	sprintf(path, "/tmp/perf-%d.map", getpid());
+	file = fopen(path, "w");
+	fprintf(file, "%lx 1000 made\\n", (unsigned long)code);
+	fclose(file);
+	for (time_t end = time(NULL) + 4; time(NULL) < end;)
+		((void (*)(long))code)(100000);
+	unlink(path);
+	return 0;
 }
 """
 
@@ -270,12 +310,12 @@ class WithRights(unittest.TestCase):
         self.assertEqual(run.profile.value(withheld), 0)
         self.assertGreater(run.profile.value("select kept from recording where kind = 'values'"), kept)
 
-    def guarded(self, name, prepare):
+    def guarded(self, name, prepare, text=None):
         """A program that computes in `work`, and that may do more than the user who starts it."""
         path = os.path.join(folder(), name)
         source = path + ".c"
         with open(source, "w", encoding="ascii") as file:
-            file.write(GUARDED)
+            file.write(text or GUARDED)
         subprocess.run(["gcc", "-O1", "-o", path, source], check=True)
         os.chown(path, 0, 0)
         prepare(path)
@@ -304,6 +344,20 @@ class WithRights(unittest.TestCase):
             values, withheld = self.values_of(self.guarded(name, prepare))
             self.assertEqual(values, 0, name)
             self.assertGreater(withheld, 0, name)
+
+    def test_processes_that_hide_from_their_user(self):
+        program = self.guarded("reserved_process", lambda path: os.chmod(path, 0o755))
+        with lib.Program(*PREFIX, program, "attach", ready="ready") as target:
+            run = self.record("-p", str(target.pid), "--duration", "0.3", code=1)
+        self.assertIn("may not look into it", run.err)
+
+    def test_memory_of_programs_with_rights_of_their_own(self):
+        """A perf map is its user's, and may say that code is where something else is."""
+        for name, mode, found in (("maker", 0o755, True), ("maker_setuid", 0o4755, False), ("maker_reserved", 0o755, False)):
+            program = self.guarded(name, lambda path, mode=mode: os.chmod(path, mode), MAKER)
+            profile = self.record("--duration", "1", "--", program).profile
+            code = profile.value("select code from symbol where name = 'made'")
+            self.assertEqual(b"secret words" in (code or b""), found, name)
 
     def test_engine(self):
         """No rights of the file for the engine: other users' processes are not taken."""
