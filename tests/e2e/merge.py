@@ -130,6 +130,20 @@ class Merge(unittest.TestCase):
         self.assertEqual(view(path, "functions")["totals"]["kept"], samples.kept)
         self.assertEqual(view(path, "mix")["totals"], view(traced, "mix")["totals"])
 
+    def test_lists_that_cannot_be_one(self):
+        """Of each site there is one list of each kind, in whatever order the profiles come."""
+        lib.need_root(self)
+        paths = {}
+        for name, kind in (("a", "space-saving"), ("b", "concise"), ("c", "space-saving")):
+            paths[name] = lib.record("-F", "997", "--values=taken", "--run-every", "1", "--hotlist", kind, "--", self.program,
+                                     "40", "2000000").path
+        sites = """select location, item, ifnull(caller, 0), count(*) from value group by 1, 2, 3"""
+        orders = [[row[3] for row in lib.Profile(merged(f"order_{order}.db", *(paths[name] for name in order))).rows(sites)]
+                  for order in ("acb", "abc", "bac")]
+        self.assertEqual(max(orders[0]), 2)
+        for counts in orders:
+            self.assertEqual(sorted(counts), sorted(orders[0]))
+
     def test_interrupted(self):
         """Nothing is left behind, and what was there stays, whoever may write in the folder."""
         large = lib.scratch("large.db")
