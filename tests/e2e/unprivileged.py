@@ -111,6 +111,16 @@ class Unprivileged(unittest.TestCase):
         self.refused(["-a", "--", "echo", "ran"], "whole system", "root")
         self.refused(["-C", "0", "--duration", "0.1"], "whole system", "root")
 
+    def test_what_needs_bpf_is_refused(self):
+        """It is not left out without a word, neither where BPF is not allowed nor where it is not wanted."""
+        for option, what in (("--values", "values"), ("--off-cpu", "waits")):
+            self.refused([option, "--", "echo", "ran"], f"{what} need BPF and privilege", "root")
+            path = lib.scratch("not_wanted.db")
+            run = lib.record("--user-only", option, "--", "echo", "ran", output=path, code=1)
+            self.assertIn(f"leave out one of --user-only and {option}", run.err)
+            self.assertEqual(run.out, b"")
+            self.assertFalse(os.path.exists(path))
+
     def doctor(self, *abilities):
         """What doctor says, as nobody."""
         out = subprocess.run([*PREFIX, lib.scratch("assay"), "doctor", "--json"], capture_output=True, text=True,
