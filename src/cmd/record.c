@@ -211,7 +211,9 @@ static int bpf_need(const char *what, const char *option, bool chosen)
 				"%s need BPF, which --user-only leaves out; leave out one of "
 				"--user-only and %s",
 				what, option)
-		      : err_set(-EPERM, "%s need BPF and privilege; run as root, or leave out %s",
+		      : err_set(-EPERM,
+				"%s need BPF and privilege; run as root and outside of containers, "
+				"or leave out %s",
 				what, option);
 }
 

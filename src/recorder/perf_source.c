@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "capture/ability.h"
 #include "capture/clocks.h"
 #include "image/procfs.h"
 #include "recorder/perfring.h"
@@ -37,6 +38,7 @@ struct perf_source {
 		members;
 	perf_source_fork_fn on_fork;
 	void *fork_ctx;
+	bool namespaced; /* pid 0 is any process outside of our PID namespace */
 	uint64_t events_lost; /* process events that the kernel dropped */
 	struct sample_tally tally; /* of samples */
 };
@@ -96,6 +98,7 @@ int perf_source_create(const struct perf_source_options *options, struct recorde
 	source->loadmap = recorder_loadmap(recorder);
 	source->targets = options->targets;
 	source->samples = options->samples;
+	source->namespaced = !ability_sees_machine_pids();
 	array_each(&source->targets->pids, pid)
 		map_at(&source->members, (uint64_t)*pid, NULL);
 	if (source->targets->command)
@@ -194,6 +197,11 @@ static int process_event(struct perf_source *source, const struct event *event)
 	return err ? err : identity_look(source, event);
 }
 
+static bool has_process(const struct perf_source *source, const struct event *event)
+{
+	return event->pid != GONE && (event->pid || !source->namespaced);
+}
+
 static int on_event(void *ctx, const struct event *event)
 {
 	struct perf_source *source = ctx;
@@ -201,7 +209,7 @@ static int on_event(void *ctx, const struct event *event)
 	switch (event->kind) {
 	case EVENT_SAMPLE:
 		source->tally.seen++;
-		if (event->pid != GONE)
+		if (has_process(source, event))
 			return samples_event(source->samples, event);
 		source->tally.lost[LOSS_NO_PROCESS]++;
 		return 0;
@@ -216,7 +224,7 @@ static int on_event(void *ctx, const struct event *event)
 		}
 		return 0;
 	default:
-		return process_event(source, event);
+		return has_process(source, event) ? process_event(source, event) : 0;
 	}
 }
 
