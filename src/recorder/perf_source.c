@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/map.h"
@@ -23,6 +24,9 @@
 enum {
 	EVENT_PAGES = 256, /* per CPU: half a second of thousands of short processes */
 	STACK_BYTES = 16384, /* copied for each sample */
+	/* per CPU, with samples: a quarter of a second at 997 Hz, if the recorder gets no CPU */
+	SAMPLE_PAGES = 1024,
+	SAMPLE_PAGES_ALL = 16384, /* of all CPUs; but each has EVENT_PAGES */
 };
 
 #define GONE UINT32_MAX /* for a pid: the task has left its process, and only the kernel runs */
@@ -61,6 +65,15 @@ static size_t periods_choose(const struct perf_source_options *options, uint64_t
 	return CLOCKS;
 }
 
+static size_t sample_pages(void)
+{
+	size_t pages = SAMPLE_PAGES, cpus = (size_t)sysconf(_SC_NPROCESSORS_ONLN);
+
+	while (pages > EVENT_PAGES && pages * cpus > SAMPLE_PAGES_ALL)
+		pages /= 2;
+	return pages;
+}
+
 static int ring_open(const struct perf_source_options *options, struct perfring **ret)
 {
 	const struct targets *targets = options->targets;
@@ -83,6 +96,7 @@ static int ring_open(const struct perf_source_options *options, struct perfring 
 			.adapted = options->event->kind != SAMPLER_CLOCK && options->frequency,
 			.exclude_kernel = !options->kernel_code,
 			.stack_bytes = STACK_BYTES,
+			.pages = sample_pages(),
 		};
 	}
 	return perfring_open(&how, ret);

@@ -6,6 +6,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import unittest
 
@@ -47,6 +48,13 @@ def paranoid_set(level):
         file.write(level)
 
 
+def used(pid):
+    """CPU time of the process, in seconds."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def warnings_of(text):
     """Besides those of samples lost, which a busy machine may bring."""
     return [line for line in text.splitlines() if "warning" in line and " lost: " not in line]
@@ -76,6 +84,24 @@ class Unprivileged(unittest.TestCase):
         expected = int(run.out) / 1e9 * 1997
         self.assertAlmostEqual(run.profile.seen, expected, delta=0.06 * expected + lib.stolen() * 1997)
         lib.check_sums(self, run.profile)
+
+    def test_recorder_that_gets_no_cpu(self):
+        """For a while: what the kernel samples meanwhile is kept, with 16 KB of stack each."""
+        path = os.path.join(folder(), f"run{len(os.listdir(folder()))}.db")
+        program = lib.build("spend.c")
+        with subprocess.Popen([*PREFIX, lib.scratch("assay"), "record", "-F", "997", "-o", path, "--", program, "1"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as recorder:
+            lib.wait_until(lambda: lib.program_of(recorder.pid))
+            child = lib.program_of(recorder.pid)
+            lib.wait_until(lambda: used(child) > 0.3)
+            recorder.send_signal(signal.SIGSTOP)
+            before = used(child)
+            lib.wait_until(lambda: used(child) >= before + 0.15)
+            recorder.send_signal(signal.SIGCONT)
+            err = recorder.communicate(timeout=60)[1].decode()
+        self.assertEqual(recorder.returncode, 0, err)
+        lib.check_sums(self, lib.Profile(path), 500)
+        self.assertEqual(lib.Profile(path).total("samples", "lost"), 0, err)
 
     def test_identity(self):
         run = record("--", lib.build("chain.c", "-DWORK=mine", name="mine"), "0.3")
