@@ -112,6 +112,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	void *stack;
 	int prio;
+	int rcu_read_lock_nesting;
 	unsigned int policy;
 	sigset_t blocked;
 	struct sigpending pending;

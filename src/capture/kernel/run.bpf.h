@@ -296,12 +296,14 @@ static __always_inline long percpu_read(struct task_struct *task, __s64 place, v
 
 /*
  * User code runs with a preemption count of 0, so the count that a handler sees there is what our
- * own interrupt has added.
+ * own interrupt has added. The same holds for how many read-side sections of RCU the task is in.
  */
 static __always_inline void preempt_learn(struct task_struct *task)
 {
 	__u32 count = 0;
 
+	if (bpf_core_field_exists(task->rcu_read_lock_nesting))
+		rcu_ours = (__u32)task->rcu_read_lock_nesting;
 	if (preempt_known || percpu_read(task, preempt_count_place, &count, sizeof(count)))
 		return;
 	preempt_ours = count & ~NEED_RESCHED;
@@ -320,6 +322,10 @@ static __always_inline void segments_begin(struct task_struct *task, struct run 
 		run->record.gs_base = 0;
 		percpu_read(task, percpu_base_place, &run->record.gs_base, 8);
 		run->preempt_count = percpu_address(task, preempt_count_place);
+		run->rcu_depth = 0;
+		if (bpf_core_field_exists(task->rcu_read_lock_nesting))
+			run->rcu_depth =
+				(__u64)task + bpf_core_field_offset(task->rcu_read_lock_nesting);
 		unknown[UOP_FS_BASE] = UOP_UNKNOWN;
 		unknown[UOP_GS_BASE] = run->record.gs_base ? 0 : UOP_UNKNOWN;
 	} else {

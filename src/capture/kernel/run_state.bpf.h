@@ -45,6 +45,7 @@ volatile __u32 run_skip = 0; /* most instructions skipped before */
 /* Once known. */
 volatile __u32 preempt_ours = HARDIRQ_ONE; /* what our own interrupt adds to the preemption count */
 volatile __u32 preempt_known = 0; /* preempt_ours was read where user code was interrupted */
+volatile __u32 rcu_ours = 1; /* what the kernel adds to RCU's count when it calls our program */
 volatile __u64 direct_map = 0;
 volatile __u64 page_map = 0; /* a struct page for each page of RAM */
 
@@ -133,6 +134,7 @@ struct run {
 	__u64 stack_start; /* of the kernel stack in use, for runs in the kernel */
 	__u64 rsp_page;
 	__u64 preempt_count; /* its address, in runs of the kernel; 0: not known */
+	__u64 rcu_depth; /* the task's rcu_read_lock_nesting; likewise */
 	__u64 woken; /* when the recorder was last woken for a translation */
 	__u32 waiting; /* requests since then */
 	__u32 reserved;
