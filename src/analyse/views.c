@@ -376,9 +376,10 @@ static const char *reason_of_no_sample(const struct view *view, struct table *ta
 	if (!samples || samples->seen)
 		return NULL;
 	if (event && strcmp(event, "cpu-clock") != 0)
-		return table_own(table, mem_printf("No sample was taken: there were too few %s; "
-						   "record longer, or with a smaller --count.",
-						   event));
+		return table_own(
+			table, mem_printf("No sample was taken: there were %s %s; record longer%s.",
+					  period == 1 ? "no" : "too few", event,
+					  period > 1 ? ", or with a smaller --count" : ""));
 	if (!period)
 		return "No sample was taken: record longer, or with --off-cpu what threads wait "
 		       "for.";

@@ -5,7 +5,8 @@
  * The path is walked component by component through descriptors, so that what was checked is what
  * is used. While it is written the file has no name at all (O_TMPFILE), where the file system can
  * do that: a command that is killed leaves nothing behind. Otherwise it has a random name, created
- * with O_EXCL. At the end it is linked under a random name and renamed into place.
+ * with O_EXCL, and is removed if a signal ends the command. At the end it is linked under a random
+ * name and renamed into place.
  *
  * Invariants
  * 1. No symbolic link is followed that another user than root or the caller owns.
@@ -30,6 +31,7 @@
 
 #include "base/cleanup.h"
 #include "base/err.h"
+#include "base/leftover.h"
 #include "base/mem.h"
 #include "base/origin.h"
 
@@ -212,10 +214,12 @@ static int named_open(struct newfile *file)
 		if (file->fd < 0 && errno != EEXIST)
 			break;
 	}
-	if (file->fd >= 0)
-		return 0;
-	free(take_ptr(file->temporary));
-	return failed(file->path, errno);
+	if (file->fd < 0) {
+		free(take_ptr(file->temporary));
+		return failed(file->path, errno);
+	}
+	file->leftover = leftover_add(file->dir, file->temporary, 0);
+	return 0;
 }
 
 /* Without /proc a file that has no name could not be given one later. */
@@ -338,6 +342,7 @@ void newfile_drop(struct newfile *file)
 {
 	if (file->temporary)
 		unlinkat(file->dir, file->temporary, 0);
+	leftover_forget(file->leftover);
 	close_fd(&file->fd);
 	close_fd(&file->dir);
 	free(file->temporary);

@@ -22,6 +22,7 @@ struct newfile {
 	char *path; /* as the caller gave it, for messages */
 	char *name; /* in dir */
 	char *temporary; /* its name in dir while it is written; NULL: it has none yet */
+	int leftover; /* of the temporary name; 0: none (leftover.h) */
 	bool in_place; /* a device or a pipe, which is written to and not replaced */
 };
 

@@ -57,6 +57,8 @@ enum {
 	FOREIGN_TRIES = 32, /* other users' processes to knock at */
 };
 
+#define PID_NAMESPACE_FIRST 0xeffffffcu /* the kernel's PROC_PID_INIT_INO */
+
 static void answer_yes(struct ability *ability, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 static void answer_no(struct ability *ability, const char *remedy, const char *format, ...)
@@ -338,9 +340,28 @@ static void answer_bpf(struct ability *ability, int code, const char *call, cons
 			  "%s: %s", call, strerror(-code));
 }
 
+/*
+ * Programs see the machine's process numbers. In another PID namespace, as containers have, /proc
+ * and the kernel's events have others, and nothing tells which is which.
+ */
+bool ability_sees_machine_pids(void)
+{
+	struct stat info;
+
+	return stat("/proc/self/ns/pid", &info) != 0 || info.st_ino == PID_NAMESPACE_FIRST;
+}
+
 static void probe_bpf_sampler(struct ability *ability)
 {
 	struct perf_event_attr attr = clock_attr();
+
+	if (!ability_sees_machine_pids()) {
+		answer_no(ability,
+			  "run it outside of the container, or give the container the machine's "
+			  "process numbers (docker: --pid=host)",
+			  "in a PID namespace of its own: programs see other process numbers");
+		return;
+	}
 	AUTO(close_fd)
 	int program = bpf_prog_load(BPF_PROG_TYPE_PERF_EVENT, NULL, "Dual BSD/GPL",
 				    insns_read_kernel, ARRAY_SIZE(insns_read_kernel), NULL);

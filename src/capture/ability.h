@@ -54,3 +54,5 @@ struct ability {
  * the kernel's types. -EINVAL: no such ability.
  */
 int ability_probe(enum ability_id id, struct ability *ret);
+/* False in a PID namespace of its own: processes outside of it have no number there. */
+bool ability_sees_machine_pids(void);

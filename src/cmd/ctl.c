@@ -59,7 +59,10 @@ static int by_file_ask(const char *path, const char *request, char **ret)
 	peer.user = file.st_uid;
 	err = control_ask(name, &peer, request, ret);
 	if (err == -ESRCH)
-		return err_set(err, "%s: nobody records it; it may be complete already", path);
+		return err_set(err,
+			       "%s: nobody records it: it may be complete already, or its "
+			       "recording is still about to begin",
+			       path);
 	return err == -EPERM ? err_set(err, "%s: another user records it", path) : err;
 }
 

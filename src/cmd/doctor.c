@@ -13,6 +13,8 @@
 #include "base/err.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/strbuf.h"
+#include "base/utf8.h"
 #include "capture/ability.h"
 #include "capture/kernel/sampler.h"
 #include "capture/kernel/waits.h"
@@ -182,12 +184,22 @@ static int print_json(const struct finding findings[FINDINGS])
 	return err;
 }
 
+/* Answers have paths and variables of the environment in them. */
+static void print_line(const char *before, const char *text, size_t length)
+{
+	AUTO(free_ptr) char *line = mem_strndup(text, length);
+	AUTO(strbuf_deinit) struct strbuf safe = {};
+
+	utf8_escape(&safe, line);
+	printf("%s%s\n", before, strbuf_text(&safe));
+}
+
 static void print_lines(const char *lines)
 {
 	while (*lines) {
 		size_t length = strcspn(lines, "\n");
 
-		printf("     | %.*s\n", (int)length, lines);
+		print_line("     | ", lines, length);
 		lines += length + (lines[length] == '\n');
 	}
 }
@@ -195,10 +207,12 @@ static void print_lines(const char *lines)
 static int print_text(const struct finding findings[FINDINGS])
 {
 	for (int i = 0; i < FINDINGS; i++) {
-		printf("%-4s %-48s %s\n", findings[i].yes ? "yes" : "no", findings[i].title,
-		       findings[i].detail);
+		const char *detail = findings[i].detail, *remedy = findings[i].remedy;
+
+		printf("%-4s %-48s ", findings[i].yes ? "yes" : "no", findings[i].title);
+		print_line("", detail, strlen(detail));
 		if (!findings[i].yes)
-			printf("     -> %s\n", findings[i].remedy);
+			print_line("     -> ", remedy, strlen(remedy));
 		print_lines(findings[i].lines);
 	}
 	return 0;

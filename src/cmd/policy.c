@@ -55,10 +55,11 @@ static bool is_roots(int fd)
 static int lines_read(FILE *file, const char *path, struct policy *ret)
 {
 	struct policy policy = {};
-	char line[256];
+	AUTO(free_ptr) char *line = NULL;
+	size_t size = 0;
 	int err = 0;
 
-	for (unsigned number = 1; !err && fgets(line, sizeof(line), file); number++)
+	for (unsigned number = 1; !err && getline(&line, &size, file) >= 0; number++)
 		err = line_read(path, number, line, &policy);
 	if (!err)
 		*ret = policy;

@@ -16,6 +16,11 @@
 #include "base/err.h"
 #include "cmd/policy.h"
 
+#define TEN "1234567890"
+#define HUNDRED TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
+/* With what follows it is one line, and more than a reader of fixed lines takes at once. */
+#define LONG_COMMENT "# " HUNDRED HUNDRED TEN TEN TEN TEN TEN "123"
+
 enum { USER = 65534 };
 
 static char path[] = "/tmp/assay-policy-XXXXXX";
@@ -54,6 +59,8 @@ static void what_is_not_allowed_is_not(void **state)
 	policy_is(USER, true, false);
 	say("other-users=yes\nkernel-values = yes\n", 0, 0600);
 	policy_is(USER, true, true);
+	say(LONG_COMMENT "other-users = yes\n", 0, 0644);
+	policy_is(USER, false, false);
 	say("other-users = yes\nother-users = no\n", 0, 0644);
 	policy_is(USER, false, false);
 	unlink(path);

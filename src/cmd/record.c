@@ -204,11 +204,25 @@ static int policy_settle(struct sampling_options *options)
 	return 0;
 }
 
+/* What cannot be recorded without BPF is refused rather than missing in the profile. */
+static int bpf_need(const char *what, const char *option, bool chosen)
+{
+	return chosen ? err_set(-EINVAL,
+				"%s need BPF, which --user-only leaves out; leave out one of "
+				"--user-only and %s",
+				what, option)
+		      : err_set(-EPERM,
+				"%s need BPF and privilege; run as root and outside of containers, "
+				"or leave out %s",
+				what, option);
+}
+
 static int privilege_settle(struct sampling_options *options)
 {
 	static const enum ability_id needed[] = { ABILITY_BPF_SAMPLER, ABILITY_BPF_RING,
 						  ABILITY_BTF, ABILITY_BPF_TRACEPOINT };
 	struct ability ability, wide;
+	bool chosen = options->user_only;
 	int err;
 
 	ability_probe(ABILITY_SAMPLE_SYSTEM, &wide);
@@ -228,8 +242,9 @@ static int privilege_settle(struct sampling_options *options)
 	if ((err = policy_settle(options)))
 		return err;
 	if (options->user_only && options->values.selection)
-		return err_set(-EPERM, "values need BPF and privilege; run as root, or leave out "
-				       "--values");
+		return bpf_need("values", "--values", chosen);
+	if (options->user_only && options->off_cpu)
+		return bpf_need("waits", "--off-cpu", chosen);
 	if (options->user_only && !sampler_event_interrupts(&options->event))
 		return err_set(-EPERM,
 			       "%s happen in the kernel and need BPF and privilege; run as root",
@@ -269,9 +284,9 @@ static void waits_say(const struct sink_totals *waits)
 static void nothing_say(const struct sampling_options *options)
 {
 	if (options->event.kind != SAMPLER_CLOCK)
-		log_info("no sample was taken: there were too few %s; record longer, or with a "
-			 "smaller --count",
-			 options->event.name);
+		log_info("no sample was taken: there were %s %s; record longer%s",
+			 options->period == 1 ? "no" : "too few", options->event.name,
+			 options->period > 1 ? ", or with a smaller --count" : "");
 	else
 		log_info("no sample was taken: what was recorded used less of a CPU than the %.1f "
 			 "ms "

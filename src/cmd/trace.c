@@ -302,10 +302,11 @@ int trace_process_check(pid_t pid)
 
 	if (err || policy.other_users || !targets_is_foreign(pid))
 		return err;
-	return err_set(-EPERM,
-		       "process %d belongs to another user; run as root to take it, or let the "
-		       "administrator put 'other-users = yes' into %s",
-		       (int)pid, POLICY_FILE);
+	return err_set(
+		-EPERM,
+		"process %d belongs to another user, or its own may not look into it; run as root "
+		"to take it, or let the administrator put 'other-users = yes' into %s",
+		(int)pid, POLICY_FILE);
 }
 
 static int process_trace(const struct request *request, struct inject *inject,

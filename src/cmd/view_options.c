@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "recorder/symbolise.h"
 #include "report/report.h"
+#include "store/snapshot.h"
 
 _Static_assert(offsetof(struct view_options, request) == 0, "rows of requests fill its fields");
 
@@ -28,6 +29,30 @@ void view_options_deinit(struct view_options *options)
 	request_deinit(&options->request);
 }
 
+/* A recording that goes on finds names at its end. */
+static void going_on_say(const char *path, const struct profile *profile)
+{
+	bool answers = profile_recording(profile, RECORDING_SAMPLES);
+
+	log_info("%s is being recorded: this is what it holds until now; functions get their names "
+		 "when the recording ends%s%s%s",
+		 path, answers ? ", or in a copy: assay ctl -i " : "", answers ? path : "",
+		 answers ? " snapshot -o COPY" : "");
+}
+
+/* Finds the names that its recorder could not find any more, and opens it again. */
+static int profile_complete(const char *path, struct profile **profile)
+{
+	log_warn("%s: the recording did not end as it should, or this is a copy of one that goes "
+		 "on; it holds what was written until then",
+		 path);
+	/* Closed first: SQLite cannot check its log in while another connection reads. */
+	profile_destroy(take_ptr(*profile));
+	if (symbolise_unfinished(path))
+		log_warn("%s; names may be missing", err_text());
+	return profile_open(path, profile);
+}
+
 int view_profile_open(const char *path, struct profile **ret)
 {
 	AUTO(profile_destroy_auto) struct profile *profile = NULL;
@@ -35,17 +60,10 @@ int view_profile_open(const char *path, struct profile **ret)
 
 	if (err)
 		return err;
-	if (!profile->finished) {
-		log_warn("%s: the recording did not end as it should; it holds what was written "
-			 "until then",
-			 path);
-		/* Closed first: SQLite cannot check its log in while another connection reads. */
-		profile_destroy(take_ptr(profile));
-		if (symbolise_unfinished(path))
-			log_warn("%s; names may be missing", err_text());
-		if ((err = profile_open(path, &profile)))
-			return err;
-	}
+	if (!profile->finished && store_is_written(path))
+		going_on_say(path, profile);
+	else if (!profile->finished && (err = profile_complete(path, &profile)))
+		return err;
 	*ret = take_ptr(profile);
 	return 0;
 }

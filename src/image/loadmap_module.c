@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -592,6 +593,15 @@ struct loadmap_module *loadmap_module_get(struct loadmap *map, struct module_id 
 	return id.v && id.v <= map->modules.count ? &map->modules.items[id.v - 1]->module : NULL;
 }
 
+/*
+ * Where code lies is said by a file that the process's user may have written, and the recorder's
+ * file may have more rights than its user: a program that is setuid is not read for that user.
+ */
+static bool may_be_read(pid_t pid)
+{
+	return geteuid() == 0 || procfs_is_own(pid);
+}
+
 size_t loadmap_memory_read(struct loadmap *map, struct module_id id, uint64_t address, void *ret,
 			   size_t size)
 {
@@ -604,7 +614,8 @@ size_t loadmap_memory_read(struct loadmap *map, struct module_id id, uint64_t ad
 	map_each(&map->pids, slot) {
 		const struct loadmap_image *image = (void *)(uintptr_t)slot->value;
 
-		if (image->process.id.v == module->process.v && image->process.to == UINT64_MAX)
+		if (image->process.id.v == module->process.v && image->process.to == UINT64_MAX &&
+		    may_be_read((pid_t)image->process.pid))
 			got = process_vm_readv((pid_t)image->process.pid, &to, 1, &from, 1, 0);
 	}
 	return got > 0 ? (size_t)got : 0;

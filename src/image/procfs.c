@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/clock.h"
@@ -522,4 +523,45 @@ const char *procfs_cgroup_path(uint64_t id)
 		found = map_find(&cgroups.paths, id);
 	}
 	return found ? strtab_get(&cgroups.strings, (uint32_t)*found) : NULL;
+}
+
+/* By all four of its numbers: real, effective, saved, of files. */
+static bool has_only_user(pid_t pid, uid_t uid)
+{
+	char path[48], line[256];
+	unsigned users[4];
+	bool only = false;
+	FILE *status;
+
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	status = fopen(path, "re");
+	if (!status)
+		return false;
+	while (!only && fgets(line, sizeof(line), status)) {
+		if (sscanf(line, "Uid: %u %u %u %u", &users[0], &users[1], &users[2], &users[3]) !=
+		    4)
+			continue;
+		only = users[0] == uid && users[1] == uid && users[2] == uid && users[3] == uid;
+		break;
+	}
+	fclose(status);
+	return only;
+}
+
+/*
+ * The kernel gives root the files of a process that its user may not look into. Its folder and what
+ * everybody may enter there stay the user's.
+ */
+uid_t procfs_owner(pid_t pid)
+{
+	char path[32];
+	struct stat info;
+
+	snprintf(path, sizeof(path), "/proc/%d/mem", (int)pid);
+	return stat(path, &info) ? (uid_t)-1 : info.st_uid;
+}
+
+bool procfs_is_own(pid_t pid)
+{
+	return procfs_owner(pid) == getuid() && has_only_user(pid, getuid());
 }

@@ -43,3 +43,10 @@ bool procfs_comm(pid_t pid, pid_t tid, char ret[PROCFS_COMM_MAX]);
  * told.
  */
 pid_t procfs_namespace_pid(pid_t pid);
+/* Whose the process is: root's, if its own user may not look into it; -1: it has gone. */
+uid_t procfs_owner(pid_t pid);
+/*
+ * Whether the process is the caller's own in all of its user numbers, and the kernel lets its user
+ * look into it. Then no rights of the recorder's file are needed to read its memory.
+ */
+bool procfs_is_own(pid_t pid);

@@ -16,10 +16,12 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "capture/ability.h"
 #include "capture/clocks.h"
 #include "image/procfs.h"
 #include "recorder/perfring.h"
@@ -27,6 +29,9 @@
 enum {
 	EVENT_PAGES = 256, /* per CPU: half a second of thousands of short processes */
 	STACK_BYTES = 16384, /* copied for each sample */
+	/* per CPU, with samples: a quarter of a second at 997 Hz, if the recorder gets no CPU */
+	SAMPLE_PAGES = 1024,
+	SAMPLE_PAGES_ALL = 16384, /* of all CPUs; but each has EVENT_PAGES */
 };
 
 #define GONE UINT32_MAX /* for a pid: the task has left its process, and only the kernel runs */
@@ -42,6 +47,7 @@ struct perf_source {
 		members;
 	perf_source_fork_fn on_fork;
 	void *fork_ctx;
+	bool namespaced; /* pid 0 is any process outside of our PID namespace */
 	uint64_t events_lost; /* process events that the kernel dropped */
 	struct sample_tally tally; /* of samples */
 };
@@ -62,6 +68,15 @@ static size_t periods_choose(const struct perf_source_options *options, uint64_t
 	}
 	clocks_draw(mean, options->seed, ret, CLOCKS);
 	return CLOCKS;
+}
+
+static size_t sample_pages(void)
+{
+	size_t pages = SAMPLE_PAGES, cpus = (size_t)sysconf(_SC_NPROCESSORS_ONLN);
+
+	while (pages > EVENT_PAGES && pages * cpus > SAMPLE_PAGES_ALL)
+		pages /= 2;
+	return pages;
 }
 
 static int ring_open(const struct perf_source_options *options, struct perfring **ret)
@@ -86,6 +101,7 @@ static int ring_open(const struct perf_source_options *options, struct perfring 
 			.adapted = options->event->kind != SAMPLER_CLOCK && options->frequency,
 			.exclude_kernel = !options->kernel_code,
 			.stack_bytes = STACK_BYTES,
+			.pages = sample_pages(),
 		};
 	}
 	return perfring_open(&how, ret);
@@ -101,6 +117,7 @@ int perf_source_create(const struct perf_source_options *options, struct recorde
 	source->loadmap = recorder_loadmap(recorder);
 	source->targets = options->targets;
 	source->samples = options->samples;
+	source->namespaced = !ability_sees_machine_pids();
 	array_each(&source->targets->pids, pid)
 		map_at(&source->members, (uint64_t)*pid, NULL);
 	if (source->targets->command)
@@ -199,6 +216,11 @@ static int process_event(struct perf_source *source, const struct event *event)
 	return err ? err : identity_look(source, event);
 }
 
+static bool has_process(const struct perf_source *source, const struct event *event)
+{
+	return event->pid != GONE && (event->pid || !source->namespaced);
+}
+
 static int on_event(void *ctx, const struct event *event)
 {
 	struct perf_source *source = ctx;
@@ -206,7 +228,7 @@ static int on_event(void *ctx, const struct event *event)
 	switch (event->kind) {
 	case EVENT_SAMPLE:
 		source->tally.seen++;
-		if (event->pid != GONE)
+		if (has_process(source, event))
 			return samples_event(source->samples, event);
 		source->tally.lost[LOSS_NO_PROCESS]++;
 		return 0;
@@ -221,7 +243,7 @@ static int on_event(void *ctx, const struct event *event)
 		}
 		return 0;
 	default:
-		return process_event(source, event);
+		return has_process(source, event) ? process_event(source, event) : 0;
 	}
 }
 

@@ -242,31 +242,22 @@ int perfring_add_thread(struct perfring *ring, pid_t tid)
 	return 0;
 }
 
-/* Ordinary users may lock only so much: a smaller ring is better than none. */
+/* Returns 0 or a negative errno, without a message. */
 static int ring_map(struct perfring *ring, struct ring *cpu)
 {
-	long page = sysconf(_SC_PAGESIZE);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *memory;
 
-	for (;;) {
-		cpu->size = ring->options.pages * (size_t)page;
-		memory = mmap(NULL, cpu->size + (size_t)page, PROT_READ | PROT_WRITE, MAP_SHARED,
-			      cpu->fd, 0);
-		if (memory != MAP_FAILED)
-			break;
-		if (errno != EPERM || ring->options.pages <= PAGES_MIN)
-			return err_set(-errno,
-				       "perf ring of CPU %d, %zu pages: %s; raise "
-				       "kernel.perf_event_mlock_kb or ask for less",
-				       cpu->cpu, ring->options.pages, strerror(errno));
-		ring->options.pages /= 2;
-	}
+	cpu->size = ring->options.pages * page;
+	memory = mmap(NULL, cpu->size + page, PROT_READ | PROT_WRITE, MAP_SHARED, cpu->fd, 0);
+	if (memory == MAP_FAILED)
+		return -errno;
 	cpu->page = memory;
 	cpu->data = (const uint8_t *)memory + page;
 	return 0;
 }
 
-static int ring_open(struct perfring *ring, struct ring *cpu)
+static int ring_try(struct perfring *ring, struct ring *cpu, int *ret_mapped)
 {
 	struct perf_event_attr attr = attr_base(ring);
 	/*
@@ -281,7 +272,29 @@ static int ring_open(struct perfring *ring, struct ring *cpu)
 	cpu->fd = fd;
 	if (epoll_ctl(ring->epoll, EPOLL_CTL_ADD, fd, &wanted))
 		return err_set(-errno, "perf ring of CPU %d: epoll: %s", cpu->cpu, strerror(errno));
-	return ring_map(ring, cpu);
+	*ret_mapped = ring_map(ring, cpu);
+	return 0;
+}
+
+/*
+ * Ordinary users may lock only so much: a smaller ring is better than none. Its event is opened
+ * anew, because the kernel keeps how full a ring has to be to wake us with the event.
+ */
+static int ring_open(struct perfring *ring, struct ring *cpu)
+{
+	int mapped = 0, err;
+
+	while (!(err = ring_try(ring, cpu, &mapped)) && mapped == -EPERM &&
+	       ring->options.pages > PAGES_MIN) {
+		close(take_fd(cpu->fd));
+		ring->options.pages /= 2;
+	}
+	if (!err && mapped)
+		err = err_set(mapped,
+			      "perf ring of CPU %d, %zu pages: %s; raise "
+			      "kernel.perf_event_mlock_kb or ask for less",
+			      cpu->cpu, ring->options.pages, strerror(-mapped));
+	return err;
 }
 
 static void ring_close(struct ring *cpu)

@@ -80,6 +80,7 @@ struct pointers {
 	struct store *store;
 	ARRAY(struct space) spaces;
 	struct map by_process; /* process to place in spaces */
+	struct map guarded; /* processes; see pointers_guard() */
 	size_t area_count; /* of all spaces */
 	struct strtab texts;
 	struct map files; /* hash of device and inode to whether it is a device */
@@ -124,6 +125,7 @@ void pointers_destroy(struct pointers *pointers)
 		space_deinit(space);
 	array_deinit(&pointers->spaces);
 	map_deinit(&pointers->by_process);
+	map_deinit(&pointers->guarded);
 	strtab_deinit(&pointers->texts);
 	map_deinit(&pointers->files);
 	array_deinit(&pointers->names);
@@ -434,12 +436,18 @@ void pointers_name_kernel(struct pointers *pointers, uint64_t value)
 	name_add(pointers, &name);
 }
 
+void pointers_guard(struct pointers *pointers, struct process_id process)
+{
+	map_at(&pointers->guarded, process.v, NULL);
+}
+
 void pointers_text(struct pointers *pointers, struct process_id process, uint64_t value)
 {
 	const struct space *space = space_of(pointers, process.v);
 	const struct loadmap_process *now;
 
-	if (!space || value < ADDRESS_MIN || value >= USER_END || !area_find(space, value))
+	if (!space || map_find(&pointers->guarded, process.v) || value < ADDRESS_MIN ||
+	    value >= USER_END || !area_find(space, value))
 		return;
 	/* The pid may be another process's by now. */
 	now = loadmap_process_at(pointers->loadmap, space->pid, clock_monotonic());

@@ -40,6 +40,8 @@ bool pointers_know(const struct pointers *pointers, struct process_id process);
 void pointers_name(struct pointers *pointers, struct process_id process, uint64_t value);
 /* The same for something in the kernel. */
 void pointers_name_kernel(struct pointers *pointers, uint64_t value);
+/* The kernel does not let the process's own user look into it: its texts are not read. */
+void pointers_guard(struct pointers *pointers, struct process_id process);
 /* Looks whether the value is the address of a text, in a process that still runs (texts.h). */
 void pointers_text(struct pointers *pointers, struct process_id process, uint64_t value);
 /* Writes the names; before locations are symbolised. */

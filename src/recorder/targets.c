@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/err.h"
@@ -47,11 +47,9 @@ int targets_cpus_set(struct targets *targets, const int *cpus, size_t count)
 
 bool targets_is_foreign(pid_t pid)
 {
-	char path[64];
-	struct stat info;
+	uid_t owner = geteuid() == 0 ? 0 : procfs_owner(pid);
 
-	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-	return geteuid() != 0 && stat(path, &info) == 0 && info.st_uid != geteuid();
+	return owner != (uid_t)-1 && owner != geteuid();
 }
 
 int targets_process_add(struct targets *targets, pid_t pid, bool own_only)
@@ -65,8 +63,10 @@ int targets_process_add(struct targets *targets, pid_t pid, bool own_only)
 	if (own_only && targets_is_foreign(pid))
 		return err_set(
 			-EPERM,
-			"process %d belongs to another user; run as root to sample it, or let the "
-			"administrator put 'other-users = yes' into /etc/assay.conf",
+			"process %d belongs to another user, or its own may not look into it; run "
+			"as root "
+			"to sample it, or let the administrator put 'other-users = yes' into "
+			"/etc/assay.conf",
 			(int)pid);
 	*array_push(&targets->pids) = pid;
 	for (size_t i = 0; i < count; i++)

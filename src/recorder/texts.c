@@ -2,17 +2,15 @@
 #include "recorder/texts.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "base/array.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "image/procfs.h"
 
 enum {
 	BYTES = 48, /* of a text that are read */
@@ -106,39 +104,6 @@ bool texts_quote(const char *bytes, size_t size, struct strbuf *ret)
 	return true;
 }
 
-/* By all four of its numbers: real, effective, saved, of files. */
-static bool has_only_user(pid_t pid, uid_t uid)
-{
-	char path[48], line[256];
-	unsigned users[4];
-	bool only = false;
-	FILE *status;
-
-	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
-	status = fopen(path, "re");
-	if (!status)
-		return false;
-	while (!only && fgets(line, sizeof(line), status)) {
-		if (sscanf(line, "Uid: %u %u %u %u", &users[0], &users[1], &users[2], &users[3]) !=
-		    4)
-			continue;
-		only = users[0] == uid && users[1] == uid && users[2] == uid && users[3] == uid;
-		break;
-	}
-	fclose(status);
-	return only;
-}
-
-/* The kernel gives a process that its user may not look into to root. */
-static bool is_own(pid_t pid)
-{
-	char path[32];
-	struct stat info;
-
-	snprintf(path, sizeof(path), "/proc/%d", (int)pid);
-	return stat(path, &info) == 0 && info.st_uid == getuid() && has_only_user(pid, getuid());
-}
-
 /* False: nothing could be read. *ret is 0 where there is no text. */
 static bool text_read(struct texts *texts, pid_t pid, uint64_t address, uint32_t *ret)
 {
@@ -175,7 +140,7 @@ void texts_look(struct texts *texts, pid_t pid, uint64_t address)
 		*array_push(&texts->notes) = (struct note){};
 	}
 	note = &texts->notes.items[*place];
-	if (note->differed || note->read >= READ_MAX || !is_own(pid) ||
+	if (note->differed || note->read >= READ_MAX || !procfs_is_own(pid) ||
 	    !text_read(texts, pid, address, &text))
 		return;
 	note->differed = note->read && text != note->text;

@@ -278,6 +278,8 @@ static struct process_id mapped_find(struct values *values)
 		process = process_of(values)->id;
 	if (process.v && !pointers_know(values->options.pointers, process))
 		process.v = 0;
+	if (process.v && values->run->flags & RUN_GUARDED)
+		pointers_guard(values->options.pointers, process);
 	return process;
 }
 

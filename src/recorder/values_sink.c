@@ -65,10 +65,15 @@ void values_sink_destroy(struct values_sink *sink)
 	free(sink);
 }
 
-/* A command may start programs of another user (setuid): their values belong to that user. */
+/*
+ * A command may start programs that may do more than the user who starts them (setuid, setgid,
+ * capabilities): what they compute is not for that user.
+ */
 static bool is_withheld(const struct values_sink *sink, const struct run_record *run)
 {
-	return (sink->own_only && run->owner != geteuid()) || (sink->no_kernel && run->pc >> 63);
+	bool foreign = run->owner != geteuid() || run->flags & RUN_GUARDED;
+
+	return (sink->own_only && foreign) || (sink->no_kernel && run->pc >> 63);
 }
 
 void values_sink_run(struct values_sink *sink, const struct run_record *run)

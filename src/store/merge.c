@@ -33,9 +33,11 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/leftover.h"
 #include "base/mem.h"
 #include "base/strbuf.h"
 #include "store/container.h"
+#include "store/place.h"
 #include "store/store_private.h"
 #include "store/store_profile.h"
 
@@ -707,25 +709,48 @@ static int merged_write(struct merge *merge, const char *const paths[], size_t c
 	return store_finish(merge->store);
 }
 
+/* A merge that is interrupted leaves nothing behind. */
+static int merge_make(struct merge *merge, const char *const paths[], size_t count,
+		      const char *name, const char *output)
+{
+	int leftovers[PLACE_LEFTOVERS], err;
+	sigset_t before;
+
+	leftover_signals_hold(&before);
+	err = store_create(name, &merge->store);
+	if (!err)
+		place_leftovers(&merge->store->place, leftovers);
+	leftover_signals_release(&before);
+	if (err)
+		return err;
+	err = store_sync_at_end(merge->store);
+	err = err ? err : merged_write(merge, paths, count);
+	if (err) {
+		AUTO(free_ptr) char *why = mem_strdup(err_text());
+
+		store_abandon(take_ptr(merge->store));
+		err_set(err, "%s", why);
+	} else {
+		store_destroy(take_ptr(merge->store));
+		err = store_place(name, output);
+	}
+	for (size_t i = 0; i < PLACE_LEFTOVERS; i++)
+		leftover_forget(leftovers[i]);
+	return err;
+}
+
 int merge_profiles(const char *const paths[], size_t count, const char *output,
 		   const struct merge_options *options)
 {
 	AUTO(merge_deinit) struct merge merge = { .options = options };
 	AUTO(free_ptr)
 	char *name = mem_printf("%s.merge-%ld", output, (long)getpid());
-	int err;
 
-	progress_begin(&merge.progress, "merging");
-	if ((err = store_create(name, &merge.store)))
+	AUTO(place_close) struct place place = PLACE_NONE;
+	int err = place_open(&place, output); /* which is the name that its message has */
+
+	if (err)
 		return err;
-	err = store_sync_at_end(merge.store);
-	err = err ? err : merged_write(&merge, paths, count);
-	if (err) {
-		AUTO(free_ptr) char *why = mem_strdup(err_text());
-
-		store_abandon(take_ptr(merge.store));
-		return err_set(err, "%s", why);
-	}
-	store_destroy(take_ptr(merge.store));
-	return store_place(name, output);
+	progress_begin(&merge.progress, "merging");
+	return merge_make(&merge, paths, count, name, output);
 }

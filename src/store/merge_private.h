@@ -22,6 +22,8 @@ struct merge_name {
 
 struct merge_value {
 	struct profile_value row; /* its list is owned */
+	/* another row of the same site, whose list cannot be one with this; plus 1, 0: none */
+	uint64_t other;
 };
 
 struct merge {

@@ -61,6 +61,19 @@ static uint64_t *value_place(struct merge *merge, const struct profile_value *va
 	return place;
 }
 
+/* Whether one of the site's rows, of which the last is at place, has taken the row in. */
+static bool site_unite(struct merge *merge, uint64_t place, const struct profile_value *row)
+{
+	while (place) {
+		struct merge_value *value = &merge->values.items[place - 1];
+
+		if (value_unite(merge, &value->row, row))
+			return true;
+		place = value->other;
+	}
+	return false;
+}
+
 void merge_values_take(struct merge *merge, const struct part *part)
 {
 	for (size_t i = 0; i < part->profile->value_count; i++) {
@@ -69,10 +82,10 @@ void merge_values_take(struct merge *merge, const struct part *part)
 
 		merge_translate(part, STORE_TABLE_value, &part->profile->values[i], &row);
 		place = value_place(merge, &row);
-		if (*place && value_unite(merge, &merge->values.items[*place - 1].row, &row))
+		if (site_unite(merge, *place, &row))
 			continue;
 		row.list = mem_dup(row.list, row.list_size);
-		array_push(&merge->values)->row = row;
+		*array_push(&merge->values) = (struct merge_value){ row, *place };
 		*place = merge->values.count;
 	}
 }

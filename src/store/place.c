@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "store/place.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/err.h"
+#include "base/leftover.h"
 #include "base/mem.h"
 #include "base/newfile.h"
 #include "store/container.h"
@@ -152,6 +154,30 @@ void place_companions_remove(int dir, const char *name)
 
 		unlinkat(dir, file, 0);
 	}
+}
+
+void place_leftovers(const struct place *place, int ret[PLACE_LEFTOVERS])
+{
+	static const char *const suffixes[] = {
+		"",
+#define X(suffix) suffix,
+		CONTAINER_COMPANIONS(X)
+#undef X
+	};
+	size_t count = 0;
+
+	if (place->inner) {
+		ret[count++] = leftover_add(place->outer, place->inner, AT_REMOVEDIR);
+		ret[count++] = leftover_add(place->outer, place->name, 0);
+	}
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(*suffixes); i++) {
+		AUTO(free_ptr) char *file = mem_printf("%s%s", place->name, suffixes[i]);
+
+		assert(count < PLACE_LEFTOVERS);
+		ret[count++] = leftover_add(place->dir, file, 0);
+	}
+	while (count < PLACE_LEFTOVERS)
+		ret[count++] = 0;
 }
 
 /* The folder is empty: what is in it beside the profile was SQLite's. */

@@ -49,5 +49,11 @@ int place_publish(struct place *place);
 int place_settle(struct place *place);
 /* Removes the private folder, which has no profile any more, and the link to it. */
 void place_leave(struct place *place);
+/*
+ * Has the profile and all that belongs to it removed if a signal ends the process. ret: for
+ * leftover_forget(), when the profile is elsewhere or has gone.
+ */
+enum { PLACE_LEFTOVERS = 6 };
+void place_leftovers(const struct place *place, int ret[PLACE_LEFTOVERS]);
 /* Removes what SQLite may have left beside the profile. */
 void place_companions_remove(int dir, const char *name);

@@ -44,6 +44,7 @@ enum run_flag {
 	RUN_SYSTEM = 1,
 	RUN_OVERWRITTEN = 2,
 	RUN_IN_KERNEL = 4,
+	RUN_GUARDED = 8, /* of a process that the kernel does not let its own user look into */
 };
 
 /* In the order of the log. Columns: name. */
@@ -191,7 +192,9 @@ struct run_text {
 	X(DEVICE, "device", "process has device memory mapped")                                    \
 	X(IN_KERNEL, "in_kernel", "event came in a system call, whose result is not known")        \
 	X(BAD_RECORD, "bad_record", "record made no sense and was skipped")                        \
-	X(WITHHELD, "withheld", "of another user or of the kernel, which /etc/assay.conf forbids") \
+	X(WITHHELD, "withheld",                                                                    \
+	  "of another user, of a program with rights of its own, or of the kernel, which "         \
+	  "/etc/assay.conf forbids")                                                               \
 	X(DISAGREED, "disagreed", "kernel and recorder computed different values")                 \
 	X(UNREAD, "unread", "seen by the kernel, but neither read nor counted as lost")
 

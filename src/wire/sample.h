@@ -114,7 +114,8 @@ _Static_assert(sizeof(struct sample_key) == 32, "wire");
 	X(KERNEL_LOST, "kernel_lost", "dropped by the kernel's perf ring")                         \
 	X(THROTTLED, "throttled", "suppressed by the kernel's rate limit")                         \
 	X(BAD_RECORD, "bad_record", "record made no sense and was skipped")                        \
-	X(NO_PROCESS, "no_process", "of a task whose process was already gone")                    \
+	X(NO_PROCESS, "no_process",                                                                \
+	  "of a task whose process was already gone or lies outside of this PID namespace")        \
 	X(NO_STACK, "no_stack", "count whose stack never arrived")                                 \
 	X(UNREAD, "unread", "seen by the kernel, but neither read nor counted as lost")            \
 	X(SKIPPED, "skipped", "recorder was behind, and no later sample counts for them")

@@ -272,6 +272,13 @@ class DoctorTest(unittest.TestCase):
         self.assertFalse(who.answers(env={"DEBUGINFOD_URLS": ""})["debuginfod"]["yes"])
         self.assertFalse(who.answers(env={"ASSAY_CACHE_DIR": "/proc/none"})["cache"]["yes"])
 
+    def test_no_escape_codes(self):
+        """What it says of the environment cannot control a terminal."""
+        hostile = "/none\x1b[1m\u009b1m"
+        text = identity_self().doctor(env={"ASSAY_CACHE_DIR": hostile, "DEBUGINFOD_URLS": hostile})
+        self.assertIn("none", text)
+        self.assertNotRegex(text, "[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
     def test_text_says_the_same(self):
         who = identity_self()
         rows = list(who.answers().values())

@@ -1,16 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# Serves: S9, I12.
+# Serves: S8, S9, S10, I12.
 """Real recordings, merged: totals are the sums, functions are one, sequences stay whole, samples and executed code stand side
 by side.
 """
 
 import collections
 import json
+import os
+import signal
 import subprocess
+import tempfile
 import unittest
 
 import lib
+
+MAKE = os.path.join(os.path.dirname(lib.ASSAY), "src/store/make_profile")
 
 SOURCE = """
 #include <stdlib.h>
@@ -124,6 +129,41 @@ class Merge(unittest.TestCase):
                          [("executed", "segments"), ("samples", "samples")])
         self.assertEqual(view(path, "functions")["totals"]["kept"], samples.kept)
         self.assertEqual(view(path, "mix")["totals"], view(traced, "mix")["totals"])
+
+    def test_lists_that_cannot_be_one(self):
+        """Of each site there is one list of each kind, in whatever order the profiles come."""
+        lib.need_root(self)
+        paths = {}
+        for name, kind in (("a", "space-saving"), ("b", "concise"), ("c", "space-saving")):
+            paths[name] = lib.record("-F", "997", "--values=taken", "--run-every", "1", "--hotlist", kind, "--", self.program,
+                                     "40", "2000000").path
+        sites = """select location, item, ifnull(caller, 0), count(*) from value group by 1, 2, 3"""
+        orders = [[row[3] for row in lib.Profile(merged(f"order_{order}.db", *(paths[name] for name in order))).rows(sites)]
+                  for order in ("acb", "abc", "bac")]
+        self.assertEqual(max(orders[0]), 2)
+        for counts in orders:
+            self.assertEqual(sorted(counts), sorted(orders[0]))
+
+    def test_interrupted(self):
+        """Nothing is left behind, and what was there stays, whoever may write in the folder."""
+        large = lib.scratch("large.db")
+        subprocess.run([MAKE, "-o", large, "--seconds", "600", "--stacks", "60000"], check=True, stdout=subprocess.DEVNULL)
+        for mode in (0o755, 0o1777):
+            folder = tempfile.mkdtemp(dir=lib.SCRATCH)
+            os.chmod(folder, mode)
+            with subprocess.Popen([lib.ASSAY, "merge", large, large, "-o", os.path.join(folder, "all.db")],
+                                  stderr=subprocess.PIPE) as merge:
+                lib.wait_until(lambda: any(name.startswith("all.db.merge") for name in os.listdir(folder)))
+                merge.send_signal(signal.SIGINT)
+                merge.wait(timeout=60)
+            self.assertEqual(merge.returncode, -signal.SIGINT)
+            self.assertEqual(os.listdir(folder), [], oct(mode))
+
+    def test_no_such_folder(self):
+        """The message has the name that was given."""
+        run = subprocess.run([lib.ASSAY, "merge", "x.db", "-o", "/nowhere/at/all.db"], capture_output=True, text=True)
+        self.assertEqual(run.returncode, 1)
+        self.assertRegex(run.stderr, "^assay: /nowhere/at/all.db: ")
 
 
 if __name__ == "__main__":

@@ -180,6 +180,17 @@ class Settings(unittest.TestCase):
 
 
 class Snapshot(unittest.TestCase):
+    def test_original(self):
+        """What goes on is not taken for what was killed; where there are names is said."""
+        with recording(*([] if lib.IS_ROOT else ["--user-only"])) as (program, record):
+            burn(program, 0.3)
+            status(record.path, "snapshot")
+            run = subprocess.run([lib.ASSAY, "report", "-i", record.path], capture_output=True, text=True, timeout=SECONDS)
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertRegex(run.stderr, r"is being recorded.* assay ctl -i \S+ snapshot -o COPY\n$")
+            self.assertNotIn("warning", run.stderr)
+            record.stop()
+
     def test_copy(self):
         """A copy has what was seen before, with names, and the recording goes on."""
         options = [] if lib.IS_ROOT else ["--user-only"]

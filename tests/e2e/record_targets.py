@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-# Serves: V1.
+# Serves: V1, S2, S6, S7.
 """assay record: what it samples, how often, how it ends, and that the command does not notice.
 
 Rates are checked against the time that the scheduler says the program ran (schedstat).
@@ -162,6 +162,42 @@ for _ in range(2):
 print("ready", flush=True)
 time.sleep(60)
 """
+
+
+@unittest.skipUnless(lib.IS_ROOT, "only root can make PID namespaces")
+class Namespace(unittest.TestCase):
+    """In a PID namespace BPF programs see other process numbers than /proc and the kernel's events."""
+
+    WITHIN = ["unshare", "--pid", "--fork", "--mount-proc"]
+
+    def record(self, *arguments, code=0):
+        run = lib.record(*arguments, prefix=self.WITHIN, code=code)
+        self.assertIn("in a PID namespace of its own", run.err)
+        return run
+
+    def test_command(self):
+        run = self.record("--", lib.build("spend.c"), "0.5")
+        self.assertGreater(run.profile.kept, 250)
+        self.assertGreater(samples_of(run.profile, "work"), 0.3 * run.profile.kept)
+
+    def test_everything(self):
+        """Processes outside have no number: what is sampled there is told apart from what is known."""
+        with lib.Program(lib.build("forever.c", "-DWORK=outside", name="outside"), ready="ready"):
+            run = self.record("-a", "--", lib.build("spend.c"), "0.5")
+        lib.check_sums(self, run.profile)
+        self.assertGreater(run.profile.value("select sum(count) from loss where reason = 'no_process'"), 0)
+        self.assertEqual([stack for stack in run.profile.user_stacks(0)], [])
+        self.assertGreater(samples_of(run.profile, "work"), 0)
+
+    def test_refused(self):
+        for option in ("--values", "--off-cpu"):
+            run = self.record(option, "--", "echo", "ran", code=1)
+            self.assertIn("outside of containers", run.err)
+            self.assertEqual(run.out, b"")
+
+    def test_doctor(self):
+        out = subprocess.run([*self.WITHIN, lib.ASSAY, "doctor"], capture_output=True, text=True, check=True).stdout
+        self.assertRegex(out, "no +BPF programs on perf events +in a PID namespace")
 
 
 @unittest.skipUnless(lib.IS_ROOT, "needs BPF")

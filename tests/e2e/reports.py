@@ -115,6 +115,7 @@ class Reports(unittest.TestCase):
         if lib.IS_ROOT:
             cases += [(("-F", "1", "--values"), "args", "less of a CPU than the 1000.0 ms"),
                       (("-e", "page-faults", "-c", "1000000000"), "functions", "too few page-faults"),
+                      (("-e", "major-faults"), "functions", "there were no major-faults; record longer."),
                       (("-F", "4999", "--values", "--run-every", "1048576"), "values", "with --run-every 1.")]
         for options, view, reason in cases:
             with self.subTest(options=options):

@@ -6,6 +6,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import unittest
 
@@ -47,6 +48,13 @@ def paranoid_set(level):
         file.write(level)
 
 
+def used(pid):
+    """CPU time of the process, in seconds."""
+    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def warnings_of(text):
     """Besides those of samples lost, which a busy machine may bring."""
     return [line for line in text.splitlines() if "warning" in line and " lost: " not in line]
@@ -76,6 +84,24 @@ class Unprivileged(unittest.TestCase):
         expected = int(run.out) / 1e9 * 1997
         self.assertAlmostEqual(run.profile.seen, expected, delta=0.06 * expected + lib.stolen() * 1997)
         lib.check_sums(self, run.profile)
+
+    def test_recorder_that_gets_no_cpu(self):
+        """For a while: what the kernel samples meanwhile is kept, with 16 KB of stack each."""
+        path = os.path.join(folder(), f"run{len(os.listdir(folder()))}.db")
+        program = lib.build("spend.c")
+        with subprocess.Popen([*PREFIX, lib.scratch("assay"), "record", "-F", "997", "-o", path, "--", program, "1"],
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as recorder:
+            lib.wait_until(lambda: lib.program_of(recorder.pid))
+            child = lib.program_of(recorder.pid)
+            lib.wait_until(lambda: used(child) > 0.3)
+            recorder.send_signal(signal.SIGSTOP)
+            before = used(child)
+            lib.wait_until(lambda: used(child) >= before + 0.15)
+            recorder.send_signal(signal.SIGCONT)
+            err = recorder.communicate(timeout=60)[1].decode()
+        self.assertEqual(recorder.returncode, 0, err)
+        lib.check_sums(self, lib.Profile(path), 500)
+        self.assertEqual(lib.Profile(path).total("samples", "lost"), 0, err)
 
     def test_identity(self):
         run = record("--", lib.build("chain.c", "-DWORK=mine", name="mine"), "0.3")
@@ -110,6 +136,16 @@ class Unprivileged(unittest.TestCase):
     def test_system_refused(self):
         self.refused(["-a", "--", "echo", "ran"], "whole system", "root")
         self.refused(["-C", "0", "--duration", "0.1"], "whole system", "root")
+
+    def test_what_needs_bpf_is_refused(self):
+        """It is not left out without a word, neither where BPF is not allowed nor where it is not wanted."""
+        for option, what in (("--values", "values"), ("--off-cpu", "waits")):
+            self.refused([option, "--", "echo", "ran"], f"{what} need BPF and privilege", "root")
+            path = lib.scratch("not_wanted.db")
+            run = lib.record("--user-only", option, "--", "echo", "ran", output=path, code=1)
+            self.assertIn(f"leave out one of --user-only and {option}", run.err)
+            self.assertEqual(run.out, b"")
+            self.assertFalse(os.path.exists(path))
 
     def doctor(self, *abilities):
         """What doctor says, as nobody."""
@@ -168,6 +204,75 @@ class Unprivileged(unittest.TestCase):
         self.assertEqual(run.profile.meta("sampler"), "perf ring")
         expected = int(run.out) / 1e9 * 1997
         self.assertAlmostEqual(run.profile.seen, expected, delta=0.06 * expected + lib.stolen() * 1997)
+
+
+GUARDED = """
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+__attribute__((noinline)) unsigned long work(unsigned long secret)
+{
+	for (int i = 0; i < 100000; i++)
+		secret = secret * 6364136223846793005ul + 1442695040888963407ul;
+	return secret;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long secret = 4711;
+
+	if (seteuid(getuid()))
+		return 1;
+	if (strstr(argv[0], "reserved"))
+		prctl(PR_SET_DUMPABLE, 0);
+	puts("ready");
+	fflush(stdout);
+	while (argc > 1 || clock() < CLOCKS_PER_SEC / 2)
+		secret = work(secret);
+	return secret == 0;
+}
+"""
+
+
+MAKER = """
+#define _GNU_SOURCE
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+/* 1: dec rdi; jne 1b; ret */
+static const unsigned char loop[] = { 0x48, 0xff, 0xcf, 0x75, 0xfb, 0xc3 };
+
+int main(int argc, char **argv)
+{
+	char *code = mmap(NULL, 4096, 7, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), path[64];
+	FILE *file;
+
+	if (seteuid(getuid()))
+		return 1;
+	if (strstr(argv[0], "reserved"))
+		prctl(PR_SET_DUMPABLE, 0);
+	signal(SIGTERM, SIG_IGN); /* it is there when the recording ends */
+	memcpy(code, loop, sizeof(loop));
+	strcpy(code + 100, "secret words");
+	sprintf(path, "/tmp/perf-%d.map", getpid());
+	file = fopen(path, "w");
+	fprintf(file, "%lx 1000 made\\n", (unsigned long)code);
+	fclose(file);
+	for (time_t end = time(NULL) + 4; time(NULL) < end;)
+		((void (*)(long))code)(100000);
+	unlink(path);
+	return 0;
+}
+"""
 
 
 class WithRights(unittest.TestCase):
@@ -240,6 +345,55 @@ class WithRights(unittest.TestCase):
         run = self.record(*busy)
         self.assertEqual(run.profile.value(withheld), 0)
         self.assertGreater(run.profile.value("select kept from recording where kind = 'values'"), kept)
+
+    def guarded(self, name, prepare, text=None):
+        """A program that computes in `work`, and that may do more than the user who starts it."""
+        path = os.path.join(folder(), name)
+        source = path + ".c"
+        with open(source, "w", encoding="ascii") as file:
+            file.write(text or GUARDED)
+        subprocess.run(["gcc", "-O1", "-o", path, source], check=True)
+        os.chown(path, 0, 0)
+        prepare(path)
+        return path
+
+    def values_of(self, path):
+        """Of the program's own code: values, and runs that were withheld."""
+        profile = self.record("--values", "--run-every", "1", "-F", "1997", "--", path).profile
+        name = os.path.basename(path)
+        self.assertGreater(profile.value("""select count(*) from sample join thread on thread.id = thread
+            join process on process.id = process where process.comm = ?""", name), 0, "its stacks are recorded")
+        return (profile.value("""select count(*) from value join location on location.id = value.location
+                              join module on module.id = module where module.name = ?""", name),
+                profile.value("select coalesce(sum(count), 0) from loss where reason = 'withheld'"))
+
+    def test_programs_with_rights_of_their_own(self):
+        """
+        What a setuid program computes is not for who starts it, even while it acts as that user; nor is what one
+        computes that is setgid, has capabilities, cannot be read, or does not want it.
+        """
+        self.assertGreater(self.values_of(self.guarded("plain", lambda path: os.chmod(path, 0o755)))[0], 0)
+        ways = {"setuid": lambda path: os.chmod(path, 0o4755), "setgid": lambda path: os.chmod(path, 0o2755),
+                "unreadable": lambda path: os.chmod(path, 0o711), "reserved": lambda path: os.chmod(path, 0o755),
+                "capable": lambda path: subprocess.run(["setcap", "cap_net_raw+ep", path], check=True)}
+        for name, prepare in ways.items():
+            values, withheld = self.values_of(self.guarded(name, prepare))
+            self.assertEqual(values, 0, name)
+            self.assertGreater(withheld, 0, name)
+
+    def test_processes_that_hide_from_their_user(self):
+        program = self.guarded("reserved_process", lambda path: os.chmod(path, 0o755))
+        with lib.Program(*PREFIX, program, "attach", ready="ready") as target:
+            run = self.record("-p", str(target.pid), "--duration", "0.3", code=1)
+        self.assertIn("may not look into it", run.err)
+
+    def test_memory_of_programs_with_rights_of_their_own(self):
+        """A perf map is its user's, and may say that code is where something else is."""
+        for name, mode, found in (("maker", 0o755, True), ("maker_setuid", 0o4755, False), ("maker_reserved", 0o755, False)):
+            program = self.guarded(name, lambda path, mode=mode: os.chmod(path, mode), MAKER)
+            profile = self.record("--duration", "1", "--", program).profile
+            code = profile.value("select code from symbol where name = 'made'")
+            self.assertEqual(b"secret words" in (code or b""), found, name)
 
     def test_engine(self):
         """No rights of the file for the engine: other users' processes are not taken."""

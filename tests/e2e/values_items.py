@@ -91,6 +91,15 @@ class Items(unittest.TestCase):
         self.assertGreater(run.profile.value("select count(*) from value_name where text = '[heap]'"), 0)
         self.assertEqual(run.profile.rows("select text from value_name where text like '%\"%'"), [])
 
+    def test_processes_that_hide_from_their_user(self):
+        """Nor what the kernel would refuse to the user whose process it is, even if that is root."""
+        for arguments, expected in (([], True), (["reserved"], False)):
+            with lib.Program(self.program, "60", *arguments, ready="0x") as program:
+                run = lib.record("-F", "2999", "--run-every", "1", "--values", "-p", str(program.pid), "--duration", "1.5")
+            texts = run.profile.rows("select text from value_name where text like '%\"%'")
+            self.assertEqual(bool(texts), expected, arguments)
+            self.assertGreater(run.profile.value("select count(*) from value"), 0)
+
     def test_absent(self):
         """Memory that is not there gives no value, and is counted; where it is there, nothing is."""
         program = lib.build("values_absent.c", "-O1")

@@ -98,5 +98,36 @@ class System(unittest.TestCase):
         self.assertNotIn(0, values[True, "usersite"])
 
 
+SWITCHES = """
+import os, sys, time
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+(there, here), (back, answer) = os.pipe(), os.pipe()
+if os.fork() == 0:
+    os.close(here)
+    os.close(back)
+    while os.read(there, 1):
+        os.write(answer, b"x")
+    os._exit(0)
+os.close(answer)
+end = time.process_time() + 0.5
+while time.process_time() < end:
+    os.write(here, b"x")
+    os.read(back, 1)
+"""
+
+
+class Kernel(unittest.TestCase):
+    def test_no_warning(self):
+        """
+        What our interrupt adds to the kernel's counts, of preemption and of RCU, is not seen by the code that is
+        interpreted: switches of threads, which check both, do not run into warnings.
+        """
+        lib.need_root(self)
+        run = lib.record("--values", "--run-every", "1", "-F", "4999", "--", lib.PYTHON, "-c", SWITCHES)
+        functions = {row["symbol"] for row in lib.report(run.path, "args", "--limit", "100000")["rows"]}
+        self.assertTrue(any("schedule" in name for name in functions), functions)
+        self.assertEqual({name for name in functions if "warn" in name and "printk" in name}, set())
+
+
 if __name__ == "__main__":
     lib.main()

@@ -2,12 +2,14 @@
 /*
  * Instructions with two results, three operands and two addresses, a branch of known directions,
  * and functions that get texts and names of numbers. Prints its places, then runs until it has
- * used the CPU time that it was given, in seconds.
+ * used the CPU time that it was given, in seconds. With a second argument it asks the kernel not to
+ * let its user look into it.
  */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <time.h>
 
 enum colour { RED, GREEN = 5, BLUE = -1 };
@@ -57,6 +59,8 @@ int main(int argc, char **argv)
 	char *text = strdup("user:1001"), *binary = malloc(64), *quoted = strdup("say \"a\\b\"\n");
 
 	memset(binary, 0x81, 63);
+	if (argc > 2 && prctl(PR_SET_DUMPABLE, 0))
+		return 1;
 	printf("%p %p %p\n", (void *)from, (void *)to, (void *)text);
 	fflush(stdout);
 	while (used() < seconds)

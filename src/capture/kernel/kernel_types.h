@@ -40,6 +40,8 @@ struct cred {
 	kgid_t gid;
 	kuid_t euid;
 	kgid_t egid;
+	kuid_t suid;
+	kgid_t sgid;
 } CORE;
 
 typedef struct {
@@ -75,7 +77,18 @@ struct thread_struct {
 	unsigned long gsbase;
 } CORE;
 
-struct mm_struct;
+typedef struct {
+	unsigned long __mm_flags[1];
+} mm_flags_t;
+
+struct mm_struct {
+	mm_flags_t flags;
+} CORE;
+
+/* The same before Linux 6.18. */
+struct mm_struct___number {
+	unsigned long flags;
+} CORE;
 
 struct rq;
 
@@ -99,6 +112,7 @@ struct task_struct {
 	struct signal_struct *signal;
 	void *stack;
 	int prio;
+	int rcu_read_lock_nesting;
 	unsigned int policy;
 	sigset_t blocked;
 	struct sigpending pending;

@@ -296,12 +296,14 @@ static __always_inline long percpu_read(struct task_struct *task, __s64 place, v
 
 /*
  * User code runs with a preemption count of 0, so the count that a handler sees there is what our
- * own interrupt has added.
+ * own interrupt has added. The same holds for how many read-side sections of RCU the task is in.
  */
 static __always_inline void preempt_learn(struct task_struct *task)
 {
 	__u32 count = 0;
 
+	if (bpf_core_field_exists(task->rcu_read_lock_nesting))
+		rcu_ours = (__u32)task->rcu_read_lock_nesting;
 	if (preempt_known || percpu_read(task, preempt_count_place, &count, sizeof(count)))
 		return;
 	preempt_ours = count & ~NEED_RESCHED;
@@ -320,6 +322,10 @@ static __always_inline void segments_begin(struct task_struct *task, struct run 
 		run->record.gs_base = 0;
 		percpu_read(task, percpu_base_place, &run->record.gs_base, 8);
 		run->preempt_count = percpu_address(task, preempt_count_place);
+		run->rcu_depth = 0;
+		if (bpf_core_field_exists(task->rcu_read_lock_nesting))
+			run->rcu_depth =
+				(__u64)task + bpf_core_field_offset(task->rcu_read_lock_nesting);
 		unknown[UOP_FS_BASE] = UOP_UNKNOWN;
 		unknown[UOP_GS_BASE] = run->record.gs_base ? 0 : UOP_UNKNOWN;
 	} else {
@@ -450,6 +456,30 @@ static __always_inline __u32 skip_kept(const struct run *run, __u32 skip)
 	return run->limit ? skip * run->begun / run->limit : 0;
 }
 
+/*
+ * RUN_GUARDED if the kernel would refuse the process to its own user: a program that is setuid or
+ * setgid, has capabilities of its own or cannot be read, or a process that asked for it. Which of
+ * its user numbers is in effect at the moment says nothing.
+ */
+static __always_inline __u16 guard_flag(struct task_struct *task)
+{
+	const struct cred *cred = task->cred;
+	struct mm_struct *mm = task->mm;
+	struct mm_struct___number *older = (void *)mm;
+	__u64 flags = 0;
+
+	if (cred->uid.val != cred->euid.val || cred->suid.val != cred->euid.val ||
+	    cred->gid.val != cred->egid.val || cred->sgid.val != cred->egid.val)
+		return RUN_GUARDED;
+	if (!mm)
+		return 0;
+	if (bpf_core_field_exists(older->flags))
+		bpf_core_read(&flags, sizeof(flags), &older->flags);
+	else
+		bpf_core_read(&flags, sizeof(flags), &mm->flags);
+	return (flags & DUMPABLE_MASK) == DUMPABLE_BY_USER ? 0 : RUN_GUARDED;
+}
+
 /* skip: instructions that were to be passed over */
 static __always_inline int run_send(struct run *run, __u32 skip)
 {
@@ -458,7 +488,7 @@ static __always_inline int run_send(struct run *run, __u32 skip)
 	if (words > RUN_LOG_MAX)
 		return -1;
 	run->record.record.kind = RECORD_RUN;
-	run->record.flags = run_flags | (run->in_kernel ? RUN_IN_KERNEL : 0);
+	run->record.flags = run_flags | run->guard | (run->in_kernel ? RUN_IN_KERNEL : 0);
 	run->record.instructions = (__u16)run->begun;
 	run->record.skipped = (__u16)skip_kept(run, skip);
 	run->record.log_count = (__u16)words;

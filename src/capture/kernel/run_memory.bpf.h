@@ -205,6 +205,22 @@ static __always_inline __u32 overlay_lay(struct run *run, __u64 address, __u32 b
 	return laid;
 }
 
+/*
+ * The interrupted code must not see what our interrupt has added to the preemption count, and its
+ * handler to the task's count of RCU. It may read single bytes of the words.
+ */
+static __always_inline __u64 ours_subtract(const struct run *run, __u64 address, __u32 size,
+					   __u64 value)
+{
+	__u64 mask = ~0ull >> (64 - size * 8);
+
+	if (address - run->preempt_count < sizeof(__u32))
+		return (value - (preempt_ours >> (address - run->preempt_count) * 8)) & mask;
+	if (address - run->rcu_depth < sizeof(__u32))
+		return (value - (rcu_ours >> (address - run->rcu_depth) * 8)) & mask;
+	return value;
+}
+
 static __always_inline int run_load(struct run *run, __u64 address, __u32 size, __u64 *ret)
 {
 	__u32 first = address & 7, laid;
@@ -216,13 +232,8 @@ static __always_inline int run_load(struct run *run, __u64 address, __u32 size, 
 	missing = run_peek(run, address, &value, size);
 	if (missing)
 		value = 0;
-	/*
-	 * The interrupted code must not see what our interrupt has added to the preemption count.
-	 * It may read single bytes of the word.
-	 */
-	if (run->in_kernel && address - run->preempt_count < sizeof(__u32) && !missing)
-		value = (value - (preempt_ours >> (address - run->preempt_count) * 8)) &
-			~0ull >> (64 - size * 8);
+	if (run->in_kernel && !missing)
+		value = ours_subtract(run, address, size, value);
 	log_word(run, value, missing != 0);
 	laid = overlay_lay(run, address & ~7ull, bytes_of(first, size), -(__s32)first, &value);
 	if (first + size > 8)

@@ -33,6 +33,8 @@ const volatile struct {
 #define SOFTIRQ_SERVED 0x100
 #define HARDIRQ_ONE 0x10000
 #define HARD_MASK 0xff0000 /* interrupts, and those that cannot be masked */
+#define DUMPABLE_MASK 3 /* of the flags of memory (linux/sched/coredump.h) */
+#define DUMPABLE_BY_USER 1
 #define NEED_RESCHED 0x80000000 /* not a part: a flag, inverted */
 
 /* The recorder changes these while it records. */
@@ -43,6 +45,7 @@ volatile __u32 run_skip = 0; /* most instructions skipped before */
 /* Once known. */
 volatile __u32 preempt_ours = HARDIRQ_ONE; /* what our own interrupt adds to the preemption count */
 volatile __u32 preempt_known = 0; /* preempt_ours was read where user code was interrupted */
+volatile __u32 rcu_ours = 1; /* what the kernel adds to RCU's count when it calls our program */
 volatile __u64 direct_map = 0;
 volatile __u64 page_map = 0; /* a struct page for each page of RAM */
 
@@ -131,6 +134,7 @@ struct run {
 	__u64 stack_start; /* of the kernel stack in use, for runs in the kernel */
 	__u64 rsp_page;
 	__u64 preempt_count; /* its address, in runs of the kernel; 0: not known */
+	__u64 rcu_depth; /* the task's rcu_read_lock_nesting; likewise */
 	__u64 woken; /* when the recorder was last woken for a translation */
 	__u32 waiting; /* requests since then */
 	__u32 reserved;
@@ -147,6 +151,7 @@ struct run {
 	__u32 end; /* enum uop_end */
 	__u32 in_kernel;
 	__u32 user_hidden; /* the process's memory may be a device */
+	__u32 guard; /* RUN_GUARDED or 0 */
 	__u8 code[UOP_CODE_MAX + 8];
 	struct window windows[WINDOWS];
 	struct overlay_word overlay[OVERLAY_WORDS];

@@ -248,6 +248,7 @@ static __always_inline void run_ahead(struct run_tally *tally, const struct subj
 	run->process = walk->process;
 	record_fill(&run->record.record, RECORD_RUN, subject);
 	run->record.owner = task->cred->euid.val;
+	run->guard = guard_flag(task);
 	registers_begin(run);
 	run->stack_start = (__u64)task->stack;
 	run->rsp_page = run->state.regs[UOP_RSP] & ~(PAGE - 1ull);

@@ -53,8 +53,8 @@ export const aboutView: View = {
 						      "The page loads nothing: all data is in this one file.")),
 			!profile.finished ?
 				el("p", { class: "warning" },
-					"The recording did not end as it should; it holds what was " +
-						"written until then.") :
+					"The recording goes on, or did not end as it should: this is " +
+						"what was written until then.") :
 				"",
 			...profile.recordings.map(recordingFacts),
 			...profile.machines.map(one => facts(`Machine ${one.host}`, [
