@@ -103,7 +103,7 @@ int marks_heap_check(const struct marks *marks, const struct mark_spec *wanted)
 		const struct mark_spec *other = &marks->specs.items[i];
 
 		if (!is_heap(other) || marks_spec_removed(marks, i) ||
-		    other->first != wanted->first ||
+		    !strcmp(other->text, wanted->text) || other->first != wanted->first ||
 		    !(mark_spec_takes_file(other, wanted->file) ||
 		      mark_spec_takes_file(wanted, other->file)))
 			continue;
