@@ -81,6 +81,8 @@ struct tail_common {
 	double share, usual;
 };
 
+/* Weighs the slow visits: the slowest are all kept, of the others some. */
+void tail_weights_find(struct tail *tail);
 /*
  * Finds the routine and its parameters, by debug information, or else by what its code reads before
  * it writes it.
