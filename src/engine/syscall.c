@@ -296,6 +296,19 @@ static long on_thread_exit(struct thread *thread)
 	return end_run(thread);
 }
 
+/* Its flags are the first word of a structure. */
+static long on_openat2(struct thread *thread)
+{
+	const uint64_t *regs = thread->regs;
+	long result = pass(thread);
+	uint64_t flags;
+
+	if (!sys_failed(result) && result != PROGRAM_RESTART &&
+	    user_read(&flags, regs[RDX], sizeof(flags)))
+		maps_opened(thread, result, regs[RSI], flags);
+	return result;
+}
+
 static long on_open(struct thread *thread)
 {
 	const uint64_t *regs = thread->regs;
@@ -458,20 +471,12 @@ static void number_narrow(struct thread *thread)
 	thread->regs[RAX] = (uint64_t)(int32_t)thread->regs[RAX];
 }
 
-bool syscall_run(struct thread *thread, uint32_t length)
+/* Does what the call means for the engine, and passes it to the kernel if it is to have it. */
+static long call_run(struct thread *thread)
 {
-	uint64_t *regs = thread->regs;
+	const uint64_t *regs = thread->regs;
 	long result;
 
-	number_narrow(thread);
-	thread->call_length = length;
-	thread->safe = SAFE_CALL;
-	if (user_dispatch_take(thread)) {
-		thread->safe = SAFE_STATE;
-		return true;
-	}
-	guard_release_arguments(thread);
-	on_filter(thread, length);
 	switch (regs[RAX]) {
 	case __NR_clone:
 		result = on_clone(thread);
@@ -542,6 +547,9 @@ bool syscall_run(struct thread *thread, uint32_t length)
 	case __NR_openat:
 		result = on_open(thread);
 		break;
+	case __NR_openat2:
+		result = on_openat2(thread);
+		break;
 	case __NR_write:
 	case __NR_pwrite64:
 	case __NR_writev:
@@ -571,6 +579,23 @@ bool syscall_run(struct thread *thread, uint32_t length)
 	default:
 		result = other(thread);
 	}
+	return result;
+}
+
+bool syscall_run(struct thread *thread, uint32_t length)
+{
+	long result;
+
+	number_narrow(thread);
+	thread->call_length = length;
+	thread->safe = SAFE_CALL;
+	if (user_dispatch_take(thread)) {
+		thread->safe = SAFE_STATE;
+		return true;
+	}
+	guard_release_arguments(thread);
+	on_filter(thread, length);
+	result = call_run(thread);
 	if (result == PROGRAM_RESTART) {
 		thread->pc -= length; /* once more, after the signal */
 		thread->safe = SAFE_STATE;

@@ -6,7 +6,9 @@
 #include <dlfcn.h>
 #include <elf.h>
 #include <execinfo.h>
+#include <fcntl.h>
 #include <link.h>
+#include <linux/openat2.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
 
@@ -63,9 +65,8 @@ struct mapping {
 	char protection[5], path[4096];
 };
 
-static int maps_read(struct mapping *mappings, int most)
+static int maps_take(FILE *file, struct mapping *mappings, int most)
 {
-	FILE *file = fopen("/proc/self/maps", "r");
 	char line[8192];
 	int count = 0;
 
@@ -78,6 +79,11 @@ static int maps_read(struct mapping *mappings, int most)
 	}
 	fclose(file);
 	return count;
+}
+
+static int maps_read(struct mapping *mappings, int most)
+{
+	return maps_take(fopen("/proc/self/maps", "r"), mappings, most);
 }
 
 static struct mapping mappings[4096];
@@ -107,6 +113,19 @@ static void scene_maps_protection(void)
 		anonymous_exec += mappings[i].protection[2] == 'x' && !mappings[i].path[0];
 	}
 	printf("%d rwx, %d shared, %d anonymous and executable\n", rwx, shared, anonymous_exec);
+}
+
+/* The same through a call that libc does not use. */
+static void scene_maps_openat2(void)
+{
+	struct open_how how = { .flags = O_RDONLY | O_CLOEXEC };
+	long fd = syscall(SYS_openat2, AT_FDCWD, "/proc/self/maps", &how, sizeof(how));
+	int count = maps_take(fdopen((int)fd, "r"), mappings, 4096), rwx = 0;
+
+	for (int i = 0; i < count; i++)
+		rwx += !strncmp(mappings[i].protection, "rwx", 3);
+	printf("%d rwx\n", rwx);
+	printf("%ld\n", syscall(SYS_openat2, AT_FDCWD, "/proc/self/maps", NULL, sizeof(how)));
 }
 
 static int exists(const char *path)
@@ -307,6 +326,7 @@ static const struct scene scenes[] = {
 	{ "auxv", scene_auxv },
 	{ "maps", scene_maps },
 	{ "maps-protection", scene_maps_protection },
+	{ "maps-openat2", scene_maps_openat2 },
 	{ "maps-files", scene_maps_files },
 	{ "maps-find", scene_maps_find },
 	{ "backtrace", scene_backtrace },
