@@ -169,14 +169,12 @@ static void missing_say(void *ctx, const struct mark *mark)
 	if (mark->places)
 		return;
 	if (mark->kind == MARK_DATA)
-		hint = "; variables that each thread has of its own (thread_local, __thread) "
-		       "cannot "
-		       "be marked";
+		hint = "; variables that each thread has of its own (thread_local, "
+		       "__thread) cannot be marked";
 	else if (mark->kind == MARK_ROUTINE && strchr(mark->text, ',') &&
 		 !strchr(mark->text, '(') && !strchr(mark->text, '<'))
-		hint = "; what follows a comma was taken for a part of its name, as it is no "
-		       "option "
-		       "of marks (time, slower=, tail, event, start, stop)";
+		hint = "; what follows a comma was taken for a part of its name, as it is "
+		       "no option of marks (time, slower=, tail, event, start, stop)";
 	log_warn("mark '%s' was not found in any module that was loaded%s", mark->text, hint);
 }
 
