@@ -30,6 +30,7 @@ enum {
 	BUCKET_SHIFT = 2, /* so many bytes of code have a bucket */
 	PAGE_BUCKETS = 1 << 12,
 	PAGE_SHIFT = 12,
+	PAGE_WORDS = (1 << PAGE_SHIFT) / 64,
 };
 
 /* A link between a fragment and a page of code that it was made of. */
@@ -44,6 +45,7 @@ struct page {
 	uint64_t number;
 	struct use *uses;
 	struct page *older; /* in its bucket, or in the list of free ones */
+	uint64_t begins[PAGE_WORDS]; /* a bit for each byte: an open fragment begins there */
 };
 
 static struct fragment **buckets;
@@ -77,6 +79,19 @@ static struct page *page_get(uint64_t number)
 	*page = (struct page){ .number = number };
 	page_count++;
 	return *place = page;
+}
+
+/* The page that the fragment begins in, which is one of those that it uses. */
+static void begin_note(const struct fragment *fragment, bool open)
+{
+	struct page *page = *page_place(fragment->pc >> PAGE_SHIFT);
+	uint64_t bit = 1ull << fragment->pc % 64;
+	uint64_t *word;
+
+	if (!page)
+		return;
+	word = &page->begins[fragment->pc / 64 % PAGE_WORDS];
+	*word = open ? *word | bit : *word & ~bit;
 }
 
 static void page_drop(uint64_t number)
@@ -194,9 +209,16 @@ static void buckets_grow(void)
 	memory_unmap(old, count / BUCKETS_GROWTH * sizeof(*buckets));
 }
 
+bool cache_has(uint64_t pc)
+{
+	const struct page *page = *page_place(pc >> PAGE_SHIFT);
+
+	return page && page->begins[pc / 64 % PAGE_WORDS] >> pc % 64 & 1;
+}
+
 struct fragment *cache_find(uint64_t pc)
 {
-	struct fragment *fragment = *bucket(pc);
+	struct fragment *fragment = cache_has(pc) ? *bucket(pc) : NULL;
 
 	while (fragment && fragment->pc != pc)
 		fragment = fragment->older;
@@ -215,6 +237,7 @@ void cache_add(struct fragment *fragment)
 	*place = fragment;
 	open_count++;
 	pages_use(fragment);
+	begin_note(fragment, true);
 }
 
 static void bucket_remove(struct fragment *fragment)
@@ -236,6 +259,7 @@ void fragment_close(struct fragment *fragment)
 	fragment->closed = true;
 	arena_note_closed(fragment);
 	bucket_remove(fragment);
+	begin_note(fragment, false);
 	pages_leave(fragment);
 	while (fragment->incoming)
 		exit_unlink(fragment->incoming);

@@ -309,6 +309,8 @@ void arenas_reset(void);
 /* --- cache.c ----------------------------------------------------------------------------- */
 void cache_add(struct fragment *fragment);
 struct fragment *cache_find(uint64_t pc);
+/* Whether there is one: cheaper, since most code that is asked about has none. */
+bool cache_has(uint64_t pc);
 /* Removes all references to the fragment; threads that are in it leave it at the next exit. */
 void fragment_close(struct fragment *fragment);
 /* Code in the range has changed or is gone: it is translated anew when it is reached again. */

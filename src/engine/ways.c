@@ -121,7 +121,7 @@ static bool is_wanted(const struct build *build, uint64_t pc)
 
 	if (plan)
 		return build->block + 1 < plan->count && plan->pcs[build->block + 1] == pc;
-	return !cache_find(pc);
+	return !cache_has(pc);
 }
 
 /* Whether the fragment itself goes on at pc. Translating back, it does where it did. */
