@@ -46,6 +46,7 @@ enum {
 	NOTES_ROOM = 16384, /* that a fragment may take */
 	NOTES_ROOM_INSERTED = 30720, /* with what tools insert at instructions */
 	EXITS_ROOM = 128,
+	FRAGMENTS_ROOM = 64, /* that are taken over at once (translations.c) */
 	STUCK_MAX = 3, /* arenas that were given up and are waited for */
 	/* microseconds that threads are waited for, which adds up to 5 s */
 	YIELD_PAUSE_MIN = 40,
@@ -401,7 +402,7 @@ static bool has_room(const struct arena *arena, size_t size)
 	       (size_t)(arena->notes_next - arena->notes) + notes_room() <=
 		       notes_share(arena->bytes) &&
 	       arena->exit_count + EXITS_ROOM <= exits_max(arena->bytes) &&
-	       arena->fragment_count < fragments_max(arena->bytes);
+	       arena->fragment_count + FRAGMENTS_ROOM <= fragments_max(arena->bytes);
 }
 
 static struct arena *arena_find(uint64_t pc, uint64_t reach, size_t size)
@@ -527,6 +528,21 @@ struct fragment *cache_holder(uint64_t at)
 struct exit *cache_exit(uint32_t number)
 {
 	return &arenas[number >> EXIT_BITS].exits[number & ((1u << EXIT_BITS) - 1)];
+}
+
+uint32_t cache_exit_next(void)
+{
+	return (uint32_t)(current - arenas) << EXIT_BITS | current->exit_count;
+}
+
+uint8_t *cache_align(uint64_t pc)
+{
+	enum { ROOM = 32768, LINE = 64 };
+
+	if (!cache_room(pc, ROOM + LINE))
+		return NULL;
+	current->next = (uint8_t *)(((uintptr_t)current->next + LINE - 1) & ~(uintptr_t)(LINE - 1));
+	return current->next;
 }
 
 uint32_t cache_exit_new(struct exit **ret)

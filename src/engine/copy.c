@@ -10,6 +10,7 @@
  */
 #include "engine/build.h"
 #include "engine/gs.h"
+#include "engine/translations.h"
 
 enum {
 	INT_SYSCALL = 0x80,
@@ -39,6 +40,8 @@ static bool displacement_move(const struct build *build, uint8_t *place, const u
 	if (moved != (int32_t)moved)
 		return false;
 	fix32(build, place, (uint64_t)moved);
+	if (translator_runs)
+		translator_word(build, place, TRANSLATION_DISTANCE);
 	return true;
 }
 

@@ -287,6 +287,10 @@ uint8_t *cache_room(uint64_t pc, size_t size);
 struct fragment *cache_fragment(uint64_t pc);
 void *cache_notes(size_t size);
 uint32_t cache_exit_new(struct exit **ret);
+/* The number that the next one will have. */
+uint32_t cache_exit_next(void);
+/* The next fragment near pc begins here, with a line of the processor's cache; NULL: no room. */
+uint8_t *cache_align(uint64_t pc);
 /* The fragment is complete: its code and notes are taken. For cache_add(). */
 void arena_add(struct fragment *fragment);
 /* A fragment was closed: an arena with few others is given up first. */
@@ -361,6 +365,8 @@ struct fragment *translate(struct thread *thread, uint64_t pc);
  * thread->pc become what they would be in the program. False: the address is not in a fragment.
  */
 bool translate_back(struct thread *thread, uint64_t at);
+/* Its segments, which are recorded: the host learns of them. */
+void fragment_define(const struct fragment *fragment);
 /* The addresses of the blocks that a fragment is to follow. */
 struct plan {
 	uint32_t count;

@@ -11,6 +11,7 @@
 
 #include "engine/engine.h"
 #include "engine/sys.h"
+#include "engine/translations.h"
 #include "wire/stream.h"
 
 enum {
@@ -269,6 +270,7 @@ void host_forked(void)
 		return;
 	if (!memory_get())
 		memory_alone();
+	translations_forked();
 	memory_hide(engine_boot.shared, engine_boot.shared_size);
 }
 

@@ -13,6 +13,7 @@
  */
 #include "engine/build.h"
 #include "engine/gs.h"
+#include "engine/translations.h"
 
 enum {
 	LOOK_AHEAD = 12,
@@ -76,8 +77,14 @@ static bool decode_at(uint64_t pc, struct decoded *ret)
 
 	if (!region || !region->readable || region_is_changing(region) || !region->inode)
 		return false;
-	return instruction_decode_full(code, code_read(pc, code, sizeof(code)), &ret->insn,
-				       ret->operands);
+	if (!instruction_decode_full(code, code_read(pc, code, sizeof(code)), &ret->insn,
+				     ret->operands)) {
+		translator_refuse();
+		return false;
+	}
+	if (translator_runs)
+		translator_range(pc, ret->insn.length);
+	return true;
 }
 
 /* --- Flags ------------------------------------------------------------------------------- */
@@ -269,7 +276,7 @@ void dead_at(uint64_t pc, struct dead *ret)
 {
 	struct memo *memo = &memos[(pc ^ pc >> MEMO_BITS) % MEMOS];
 
-	if (memo->age != age || memo->pc != pc) {
+	if (memo->age != age || memo->pc != pc || translator_runs) {
 		memo->age = 0; /* a fault of the engine may come in between */
 		look(pc, false, &memo->dead);
 		memo->pc = pc;

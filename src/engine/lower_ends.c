@@ -13,6 +13,7 @@
 #include "engine/lower.h"
 
 #include "engine/stream.h"
+#include "engine/translations.h"
 
 /* --- Usual operations at ends of segments ------------------------------------------------ */
 
@@ -55,6 +56,13 @@ static void rcx_back(struct build *build, const struct segment_end *end)
 	put_state(build, end->target, STATE_WHOLE | lower_all_told(build));
 }
 
+/* What was just put depends on the number of the segment. */
+static void segment_note(const struct build *build, enum translation_word_kind kind)
+{
+	if (translator_runs)
+		translator_word(build, build->at - 4, kind);
+}
+
 /* Adds 1 to the counter. */
 static void put_count(struct build *build, const struct segment_end *end, uint32_t counter)
 {
@@ -64,14 +72,17 @@ static void put_count(struct build *build, const struct segment_end *end, uint32
 	if (end->flags_dead) {
 		put_bytes(build, increment, sizeof(increment));
 		put32(build, counter);
+		segment_note(build, TRANSLATION_COUNTER);
 		build->told++;
 		put_state(build, end->target, STATE_WHOLE | lower_all_told(build));
 		return;
 	}
 	rcx_free(build, end);
 	put_thread_move(build, 0x8b, RCX, counter);
+	segment_note(build, TRANSLATION_COUNTER);
 	put_bytes(build, next, sizeof(next));
 	put_thread_move(build, 0x89, RCX, counter);
+	segment_note(build, TRANSLATION_COUNTER);
 	build->told++;
 	segment_told(build, end);
 	rcx_back(build, end);
@@ -84,6 +95,7 @@ static void put_mark(struct build *build, const struct segment_end *end, uint32_
 
 	put_bytes(build, store, sizeof(store));
 	put32(build, byte);
+	segment_note(build, TRANSLATION_SEGMENT);
 	put8(build, 1);
 	build->told++;
 	put_state(build, end->target,
@@ -125,6 +137,7 @@ static void put_append(struct build *build, const struct segment_end *end, uint3
 	put_thread_move(build, 0x8b, reg, THREAD_STREAM);
 	put_bytes(build, store, sizeof(store));
 	put32(build, word);
+	segment_note(build, TRANSLATION_SEGMENT);
 	put_bytes(build, next, sizeof(next));
 	put_thread_move(build, 0x89, reg, THREAD_STREAM);
 	build->told++;
@@ -188,6 +201,7 @@ static unsigned end_unusual_put(struct build *build, const struct segment_end *e
 	} list = { .head = { .flags_dead = end->flags_dead, .point = POINT_SEGMENT_END } };
 	const struct place place = { end->target, STATE_WHOLE | where_told(end->target, 0), NULL };
 
+	translator_refuse();
 	do
 		list.ops[list.head.count] = ops[list.head.count];
 	while (!inline_is_end(&ops[list.head.count++]));

@@ -23,6 +23,7 @@
 
 #include <cmocka.h>
 
+#include "engine/translations.h"
 #include "engine/build.h"
 #include "engine/stream.h"
 
@@ -122,6 +123,16 @@ size_t code_read(uint64_t pc, uint8_t *ret, size_t size)
 {
 	return 0;
 }
+bool translator_runs;
+
+void translator_word(const struct build *build, const uint8_t *at, enum translation_word_kind kind)
+{
+}
+
+void translator_refuse(void)
+{
+}
+
 bool put_lea(struct build *build, const struct gs_lea *lea)
 {
 	put_bytes(build, lea->bytes, lea->length);

@@ -10,6 +10,7 @@
 #include "engine/stream.h"
 #include "engine/superblocks.h"
 #include "engine/sys.h"
+#include "engine/translations.h"
 
 struct engine_boot engine_boot;
 struct engine_boot *engine_boot_place;
@@ -294,7 +295,7 @@ _Noreturn void engine_main(struct engine_boot *boot)
 	memory_hide(boot->image_start, boot->image_size);
 	attach_publish();
 	tools_start();
-	if (stream_wanted())
+	if (stream_wanted() && !(boot->flags & ENGINE_TRANSLATES))
 		stream_start();
 	thread = thread_create();
 	if (!thread)
@@ -310,5 +311,7 @@ _Noreturn void engine_main(struct engine_boot *boot)
 	thread->starting = 1;
 	/* the process has one thread; from here on the engine's faults are handled */
 	signal_start(thread);
+	if (boot->flags & ENGINE_TRANSLATES)
+		translator_run(thread);
 	thread_begin(thread);
 }

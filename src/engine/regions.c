@@ -8,6 +8,7 @@
 #include "engine/engine.h"
 #include "engine/sys.h"
 #include "engine/tool.h"
+#include "engine/translations.h"
 
 enum {
 	REGIONS_MAX = 1 << 14,
@@ -79,6 +80,8 @@ static void region_take(const struct region *region, const char *path)
 	if (!region->executable || region_count == REGIONS_MAX)
 		return;
 	regions[region_count++] = *region;
+	if (!memory_is_ours(region->start))
+		translations_module(region, path);
 	if (tools_any() && !is_known(region) && !memory_is_ours(region->start))
 		tools_module(region, path);
 }

@@ -46,7 +46,7 @@ static struct partial {
 
 bool stream_wanted(void)
 {
-	return engine_boot.shared_size > ENGINE_SHARED_SIZE;
+	return engine_boot.shared_size > STREAM_ALONE_SIZE;
 }
 
 static struct stream_area *area(void)

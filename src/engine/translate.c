@@ -31,6 +31,7 @@
 #include "engine/build.h"
 #include "engine/stream.h"
 #include "engine/superblocks.h"
+#include "engine/translations.h"
 
 enum {
 	INSTRUCTION_BYTES = 15,
@@ -99,6 +100,7 @@ static void block_put(struct build *build)
 			size = code_copy(build, code, CODE_BYTES);
 		}
 		if (!decode(build, code + at, size - at)) {
+			translator_refuse();
 			fault_put(build);
 			break;
 		}
@@ -137,6 +139,7 @@ static long blocks_put(void *context, void *unused)
 	struct fragment *fragment = build->fragment;
 
 	if (!build->back && !is_there(build)) {
+		translator_refuse();
 		fragment->blocks[0] = (struct block){ .pc = build->pc };
 		fragment->block_count = 1;
 		put_state(build, build->pc, 0);
@@ -207,6 +210,8 @@ static void constants_put(struct build *build)
 		uint8_t *patch = build->constants[i].patch;
 
 		write32(patch, (uint64_t)(build->at - (patch + 4)));
+		if (translator_runs)
+			translator_word(build, build->at, TRANSLATION_ADDRESS);
 		put_bytes(build, &build->constants[i].value, 8);
 	}
 }
@@ -255,7 +260,7 @@ static void parts_put(struct build *build, const struct changing_code *changing)
 	fragment->end = build->at;
 }
 
-static void segments_define(const struct fragment *fragment)
+void fragment_define(const struct fragment *fragment)
 {
 	stream_segments_define(fragment);
 	tools_fragment(fragment->first_segment);
@@ -295,7 +300,9 @@ static struct fragment *fragment_make(struct thread *thread, uint64_t pc, const 
 	if (is_changing || (region && !region->inode) || guard_knows(pc))
 		bytes_keep(fragment);
 	if (fragment->first_segment)
-		segments_define(fragment);
+		fragment_define(fragment);
+	if (!plan)
+		translations_hint(fragment);
 	if (is_changing && !changing.length)
 		fragment_close(fragment); /* for this once: it may be code the next time */
 	return fragment;
@@ -306,6 +313,8 @@ struct fragment *translate(struct thread *thread, uint64_t pc)
 	struct fragment *fragment = cache_find(pc);
 	uint64_t begin;
 
+	if (!fragment)
+		fragment = translations_take(pc);
 	if (fragment)
 		return fragment;
 	if (!tools_offer.paused)

@@ -455,9 +455,10 @@ static bool public_find(pid_t pid, uint64_t inode, struct inject_mapping *ret)
 /* The address of the shared memory, which follows from the size of its public part. */
 static uint64_t shared_of(const struct inject_mapping *mapping)
 {
-	bool records = mapping->end - mapping->start > IMAGE_PAGE;
+	uint64_t size = mapping->end - mapping->start;
+	bool records = size > stream_public_size(STREAM_ALONE_SIZE);
 
-	return mapping->start - stream_public_at(records ? STREAM_SLOTS : ENGINE_SHARED_SIZE);
+	return mapping->start - stream_public_at(records ? STREAM_SLOTS : STREAM_ALONE_SIZE);
 }
 
 struct guests {

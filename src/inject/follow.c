@@ -39,6 +39,7 @@
 #include "base/pids.h"
 #include "inject/inject_parts.h"
 #include "inject/remote.h"
+#include "inject/sharing.h"
 
 static const long attached_pause =
 	50000000; /* ns between two checks of a process that is not our child */
@@ -55,6 +56,7 @@ static const uint64_t stop_echo = 100 * (uint64_t)NS_PER_MS;
 struct held {
 	pid_t tid;
 	pid_t pid;
+	bool translates; /* it is no program, but ours (sharing.h) */
 };
 
 struct follow {
@@ -65,6 +67,7 @@ struct follow {
 	uint64_t stopped; /* when the command was first told to end; 0: never */
 	int stops; /* signals after it that were not taken for the same one */
 	bool ended;
+	struct sharing *sharing; /* NULL: processes share nothing */
 	ARRAY(struct held) held;
 	struct follow_result result;
 };
@@ -476,7 +479,7 @@ static bool program_take(struct follow *follow, pid_t pid)
 /*
  * Whether the thread or process with this id has done something after which it is held no longer.
  */
-static bool held_look(struct follow *follow, pid_t id)
+static bool held_look(struct follow *follow, pid_t id, bool translates)
 {
 	int status = 0;
 	enum remote_event event = remote_look(id, false, &status);
@@ -484,11 +487,13 @@ static bool held_look(struct follow *follow, pid_t id)
 
 	if (event == REMOTE_STOPPED || (event == REMOTE_ENDED && id != follow->pid))
 		remote_see(id);
-	if (is_exec)
+	if (is_exec && translates)
+		sharing_take(follow->sharing, id);
+	else if (is_exec)
 		taken = program_take(follow, id);
 	else if (event == REMOTE_STOPPED)
 		remote_resume(id, status);
-	return taken || event == REMOTE_ENDED;
+	return taken || (is_exec && translates) || event == REMOTE_ENDED;
 }
 
 static void held_serve(struct follow *follow)
@@ -498,12 +503,25 @@ static void held_serve(struct follow *follow)
 	while (i < follow->held.count) {
 		struct held held = follow->held.items[i];
 
-		if (held_look(follow, held.tid) ||
-		    (held.pid != held.tid && held_look(follow, held.pid)))
+		if (held_look(follow, held.tid, held.translates) ||
+		    (held.pid != held.tid && held_look(follow, held.pid, false)))
 			held_remove(follow, &follow->held.items[i]);
 		else
 			i++;
 	}
+}
+
+/* The translator is held as a thread that is about to exec, which it is. */
+static void sharing_look(struct follow *follow)
+{
+	pid_t pid;
+
+	if (!follow->sharing || !sharing_serve(follow->sharing))
+		return;
+	pid = sharing_attach(follow->sharing);
+	if (pid > 0)
+		*array_push(&follow->held) =
+			(struct held){ .tid = pid, .pid = pid, .translates = true };
 }
 
 static void end_serve(struct follow *follow)
@@ -561,6 +579,8 @@ static void follow_close(struct follow *follow)
 	if (follow->pid)
 		inject_close(follow->inject);
 	requests_serve(follow, true);
+	sharing_destroy(follow->sharing); /* a translator must not be let go: it would run */
+	follow->sharing = NULL;
 	while (follow->held.count)
 		let_go(follow, &follow->held.items[0]);
 	array_deinit(&follow->held);
@@ -604,6 +624,7 @@ static void serve(struct follow *follow, struct follow_result *ret)
 		newest = bells_collect(follow, &bells);
 		requests_serve(follow, false);
 		held_serve(follow);
+		sharing_look(follow);
 		inject_tick_call(follow->inject);
 		if (follow->pid) {
 			end_serve(follow);
@@ -629,6 +650,8 @@ int follow_run(struct inject *inject, pid_t pid, struct follow_result *ret)
 {
 	struct follow follow = { .inject = inject, .pid = pid };
 
+	if (inject_shares(inject))
+		follow.sharing = sharing_create(inject);
 	serve(&follow, ret);
 	return 0;
 }

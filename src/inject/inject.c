@@ -239,6 +239,11 @@ void inject_close(struct inject *inject)
 				 __ATOMIC_SEQ_CST);
 }
 
+bool inject_shares(const struct inject *inject)
+{
+	return inject->flags & ENGINE_SHARES;
+}
+
 uint64_t inject_shared_size(const struct inject *inject)
 {
 	return inject->shared_size;
@@ -386,6 +391,19 @@ void inject_signals_block(void)
 	sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
+/* What other tools insert depends on more than the code. */
+static bool may_share(uint64_t tools)
+{
+	const uint64_t simple =
+		ENGINE_TOOL_BIT(ENGINE_TOOL_NONE) | ENGINE_TOOL_BIT(ENGINE_TOOL_COUNT) |
+		ENGINE_TOOL_BIT(ENGINE_TOOL_BLOCKS) | ENGINE_TOOL_BIT(ENGINE_TOOL_PATHS) |
+		ENGINE_TOOL_BIT(ENGINE_TOOL_COVERAGE);
+
+	const char *tests = getenv("ASSAY_ENGINE_SHARES"); /* sharing.c has its other values */
+
+	return !(tools & ~simple) && (!tests || strcmp(tests, "0") != 0);
+}
+
 int inject_start(struct inject *inject, char *const *argv, pid_t *ret)
 {
 	AUTO(close_fd) int go = -1, failure = -1;
@@ -396,6 +414,8 @@ int inject_start(struct inject *inject, char *const *argv, pid_t *ret)
 	if (err)
 		return err;
 	inject_signals_block();
+	if (may_share(inject->tools) && !(inject->flags & ENGINE_NO_CHILDREN))
+		inject->flags |= ENGINE_SHARES;
 	err = child_release(inject, pid, argv[0], go, failure);
 	if (err) {
 		sigprocmask(SIG_SETMASK, &inject->mask, NULL);

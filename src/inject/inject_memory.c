@@ -39,7 +39,7 @@ static void area_init(struct engine_shared *shared, uint64_t tools, uint64_t byt
 }
 
 /* RLIMIT_FSIZE also limits files in memory, so it is lifted while the file grows. */
-static int memory_resize(int memory, uint64_t size)
+int inject_memory_resize(int memory, uint64_t size)
 {
 	struct rlimit old, lifted;
 	int err;
@@ -114,7 +114,7 @@ int inject_memory_make(struct inject *inject, pid_t pid, struct memory **ret)
 {
 	uint64_t bytes = slot_bytes(inject->tools);
 	AUTO(close_fd) int file = memfd_create("assay-own", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int err = file < 0 ? -errno : memory_resize(file, inject->shared_size);
+	int err = file < 0 ? -errno : inject_memory_resize(file, inject->shared_size);
 	struct memory *memory;
 	struct engine_shared *shared;
 	struct stat status;
@@ -173,10 +173,11 @@ int inject_public_create(struct inject *inject)
 	void *trial = NULL;
 	int err;
 
-	inject->shared_size = bytes ? STREAM_SLOTS + STREAM_SLOT_COUNT * bytes : ENGINE_SHARED_SIZE;
+	inject->shared_size = bytes ? STREAM_SLOTS + STREAM_SLOT_COUNT * bytes : STREAM_ALONE_SIZE;
 	size = stream_public_size(inject->shared_size);
 	inject->public = memfd_create("assay", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	err = inject->public < 0 ? -errno : memory_resize(inject->public, inject->shared_size);
+	err = inject->public < 0 ? -errno
+				 : inject_memory_resize(inject->public, inject->shared_size);
 	if (err)
 		return memory_fail(err);
 	/* What does not fit into our own memory is refused before anything is started. */
@@ -184,7 +185,7 @@ int inject_public_create(struct inject *inject)
 	if (err)
 		return err;
 	munmap(trial, inject->shared_size);
-	err = memory_resize(inject->public, size);
+	err = inject_memory_resize(inject->public, size);
 	if (err)
 		return memory_fail(err);
 	err = memory_map_here(inject->public, size, &inject->public_bytes);
@@ -218,7 +219,7 @@ int inject_code_create(struct inject *inject)
 	int err;
 
 	inject->code = memfd_create("assay-code", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	err = inject->code < 0 ? -errno : memory_resize(inject->code, inject->image->size);
+	err = inject->code < 0 ? -errno : inject_memory_resize(inject->code, inject->image->size);
 	if (err)
 		return memory_fail(err);
 	err = code_fill(inject, inject->code);

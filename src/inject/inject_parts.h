@@ -28,6 +28,8 @@ int inject_public_file(const struct inject *inject);
  * nowhere.
  */
 bool inject_mapping_find(pid_t pid, const char *name, uint64_t inode, struct inject_mapping *ret);
+/* Whether processes share translations (sharing.h). */
+bool inject_shares(const struct inject *inject);
 /* A child that was just forked gets memory of its own, through a socket of its own. */
 int inject_fork(struct inject *inject, pid_t pid, int socket);
 /* Unmaps memories that neither we nor a process need. */

@@ -30,6 +30,7 @@ struct inject {
 	unsigned flags;
 	uint64_t cache_bytes;
 	uint64_t fails; /* for tests, as in struct engine_boot */
+	int exchange; /* likewise */
 	uint64_t session;
 	/* the process that serves the engines; the tracer may be another one (apart.h) */
 	pid_t host;
@@ -60,6 +61,8 @@ static const long inject_held_options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGO
 
 /* Makes the files in memory that all processes share (inject_memory.c). */
 int inject_public_create(struct inject *inject);
+/* Whatever the limit of file sizes. */
+int inject_memory_resize(int memory, uint64_t size);
 /* After image_place(): the words in it are right for one address only. */
 int inject_code_create(struct inject *inject);
 /* The lock in public memory that the kernel marks when the thread that holds it ends. */

@@ -369,6 +369,7 @@ static int boot_write(struct remote *remote, const struct inject *inject, uint64
 		.session = inject->session,
 		.registers = inject_registers(&remote->registers),
 		.shared_size = inject->shared_size,
+		.exchange = (uint64_t)inject->exchange,
 	};
 
 	return remote_write(remote->tid, address + inject->layout.boot, &boot, sizeof(boot));

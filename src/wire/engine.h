@@ -89,6 +89,8 @@ struct engine_boot {
 	wire_u64 taker;
 	/* for tests: what is to fail (enum engine_failure) << 32, and which one, from 1; 0: none */
 	wire_u64 fails;
+	/* ENGINE_TRANSLATES: the descriptor of struct translation_exchange (wire/translations.h) */
+	wire_u64 exchange;
 };
 
 /* Columns: name, word, what goes wrong. */
@@ -152,6 +154,8 @@ enum engine_flag {
 	ENGINE_CHECKS =
 		2, /* the engine checks itself, and ends the process if it is wrong: for tests */
 	ENGINE_CALLS_TIMED = 4, /* the tool calltree takes time stamps */
+	ENGINE_SHARES = 8, /* it uses translations that processes share (wire/translations.h) */
+	ENGINE_TRANSLATES = 16, /* it runs no program, but makes such translations */
 };
 
 enum engine_request_kind {
@@ -227,7 +231,8 @@ enum engine_leave {
 	X(EVICTIONS, "evictions", "parts of code caches were given up")                            \
 	X(STALE, "stale", "pieces of translated code were found to be out of date")                \
 	X(WRITES, "writes", "writes went to pages of translated code")                             \
-	X(FAULTS, "faults", "faults of the engine itself, which it has recovered from")
+	X(FAULTS, "faults", "faults of the engine itself, which it has recovered from")            \
+	X(SHARED, "shared", "groups of fragments were taken from what processes share")
 
 enum engine_count {
 #define X(name, word, text) ENGINE_COUNT_##name,
@@ -245,7 +250,7 @@ struct engine_shared {
 	wire_u32 serial; /* of this memory; no other has the same */
 	wire_u32 marks_seen; /* the generation of marks that the engine works with (wire/marks.h) */
 	wire_u32 events_lost; /* of marks, that were too many */
-	wire_u32 reserved[11 - ENGINE_LEAVES_END - ENGINE_COUNTS_END];
+	wire_u32 reserved[13 - ENGINE_LEAVES_END - ENGINE_COUNTS_END];
 	/* the first fault of the engine itself, for a report */
 	struct engine_fault {
 		wire_u64 at; /* offset in the engine's image; 0: there was none */
@@ -253,11 +258,11 @@ struct engine_shared {
 		wire_u64 pc; /* where the program was */
 		wire_u32 signal; /* 0: there was no memory */
 		wire_u32 reserved;
-		wire_u64 reserved_too[4];
+		wire_u64 reserved_too[3];
 	} fault;
 	struct engine_request requests[ENGINE_REQUESTS];
 };
 
 _Static_assert(sizeof(struct engine_request) == 64, "wire");
-_Static_assert(sizeof(struct engine_boot) == 9 * 8 + 20 * 8 + 14 * 8, "read by assembly");
+_Static_assert(sizeof(struct engine_boot) == 9 * 8 + 20 * 8 + 15 * 8, "read by assembly");
 _Static_assert(sizeof(struct engine_shared) == 128 + 64 * ENGINE_REQUESTS, "wire");

@@ -26,7 +26,7 @@
 #include "wire/stream.h"
 
 enum {
-	MARKS_BYTES = STREAM_SLOTS - STREAM_MARKS,
+	MARKS_BYTES = STREAM_TRANSLATIONS - STREAM_MARKS,
 	MARKS_UNIT = 16,
 	MARKS_MAX = 1 << 24, /* numbers of marks are from 1 on, and below this */
 	MARKS_FILES = 4096, /* numbers of files are from 1 on, and below this */

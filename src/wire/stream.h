@@ -57,8 +57,11 @@ enum {
 		/* struct stream_area, a page; slots behind it, at STREAM_SLOTS */
 	ENGINE_SHARED_SIZE,
 	STREAM_GATES = STREAM_AREA + 4096, /* struct stream_gates, a page; public from here */
-	STREAM_MARKS = STREAM_AREA + 8192, /* struct marks_area (wire/marks.h), up to the slots */
-	STREAM_SLOTS = STREAM_AREA + (4 << 20),
+	STREAM_MARKS = STREAM_AREA + 8192, /* struct marks_area (wire/marks.h) */
+	STREAM_TRANSLATIONS = STREAM_AREA + (4 << 20), /* struct translations */
+	STREAM_TRANSLATIONS_BYTES = 64 << 20,
+	STREAM_SLOTS = STREAM_TRANSLATIONS + STREAM_TRANSLATIONS_BYTES,
+	STREAM_ALONE_SIZE = ENGINE_SHARED_SIZE + STREAM_TRANSLATIONS_BYTES, /* without slots */
 	STREAM_SLOT_COUNT = 2048,
 	STREAM_RING_OFFSET = 1 << 20,
 	STREAM_RING = 1 << 20,
@@ -77,12 +80,20 @@ enum {
  */
 static inline wire_u64 stream_public_at(wire_u64 shared_size)
 {
-	return shared_size > ENGINE_SHARED_SIZE ? STREAM_GATES : ENGINE_SHARED_SIZE - 4096;
+	return shared_size > STREAM_ALONE_SIZE ? STREAM_GATES : ENGINE_SHARED_SIZE - 4096;
 }
 
 static inline wire_u64 stream_public_size(wire_u64 shared_size)
 {
-	return shared_size > ENGINE_SHARED_SIZE ? STREAM_SLOTS - STREAM_GATES : 4096;
+	return shared_size > STREAM_ALONE_SIZE ? STREAM_SLOTS - STREAM_GATES
+					       : 4096 + STREAM_TRANSLATIONS_BYTES;
+}
+
+/* The end of the public part: struct translations (wire/translations.h). */
+static inline wire_u64 stream_translations_at(wire_u64 shared_size)
+{
+	return stream_public_at(shared_size) + stream_public_size(shared_size) -
+	       STREAM_TRANSLATIONS_BYTES;
 }
 
 /*
