@@ -139,11 +139,14 @@ static const struct translation_bundle *bundle_find(const struct region *region,
 {
 	const struct translation_file file = { region->inode, region->device_major,
 					       region->device_minor };
-	uint64_t key = translation_key(&file, pc - region->start + region->offset);
+	uint64_t offset = pc - region->start + region->offset;
+	uint64_t key = translation_key(&file, offset);
 
+	if (!__atomic_load_n(&shared()->count, __ATOMIC_ACQUIRE))
+		return NULL;
 	for (unsigned probe = 0; probe < TRANSLATION_PROBES; probe++) {
 		const struct translation_slot *slot =
-			&shared()->slots[translation_slot_index(key, probe)];
+			&shared()->slots[translation_slot_index(&file, offset, probe)];
 		uint64_t found = __atomic_load_n(&slot->key, __ATOMIC_ACQUIRE);
 		const struct translation_bundle *bundle =
 			(const void *)((const uint8_t *)shared() + slot->at);

@@ -363,10 +363,14 @@ static bool bundle_is_sound(const struct translation_bundle *bundle, uint64_t le
 }
 
 /* Where several bundles begin with the same code, the first one is found. */
-static void slot_fill(struct translations *shared, uint64_t key, uint64_t at)
+static void slot_fill(struct translations *shared, const struct translation_file *file,
+		      uint64_t offset, uint64_t at)
 {
+	uint64_t key = translation_key(file, offset);
+
 	for (unsigned probe = 0; probe < TRANSLATION_PROBES; probe++) {
-		struct translation_slot *slot = &shared->slots[translation_slot_index(key, probe)];
+		struct translation_slot *slot =
+			&shared->slots[translation_slot_index(file, offset, probe)];
 
 		if (slot->key == key)
 			return;
@@ -388,10 +392,10 @@ static void bundle_publish(struct sharing *sharing, const struct translation_bun
 	bundle = memcpy((char *)sharing->shared + sharing->used, from, from->size);
 	fragments = (const void *)(bundle + 1);
 	for (uint32_t i = 0; i < bundle->fragment_count; i++)
-		slot_fill(sharing->shared,
-			  translation_key(&bundle->file, bundle->base + fragments[i].pc),
+		slot_fill(sharing->shared, &bundle->file, bundle->base + fragments[i].pc,
 			  sharing->used);
 	sharing->used += bundle->size;
+	__atomic_store_n(&sharing->shared->count, sharing->shared->count + 1, __ATOMIC_RELEASE);
 }
 
 static void results_take(struct sharing *sharing)

@@ -86,28 +86,44 @@ struct translation_exchange {
 	_Alignas(TRANSLATION_ALIGNMENT) unsigned char results[TRANSLATION_RESULTS];
 };
 
-/* A key of 0 ends a row of slots; `at` is stored before the key. */
+/*
+ * A key of 0 ends a row of slots; `at` is stored before the key. Code of one page has its slots
+ * beside each other, so that a process touches few pages of the index.
+ */
 struct translations {
+	wire_u64 count; /* of bundles; stored after them */
+	wire_u64 reserved[7];
 	struct translation_slot {
 		wire_u64 key;
 		wire_u64 at; /* of the bundle, from the start of this structure */
 	} slots[TRANSLATION_SLOTS];
 };
 
-static inline wire_u64 translation_key(const struct translation_file *file, wire_u64 offset)
+static inline wire_u64 translation_mix(const struct translation_file *file, wire_u64 number)
 {
 	wire_u64 key = file->inode * 0x9e3779b97f4a7c15 + file->device_minor +
 		       ((wire_u64)file->device_major << 32);
 
-	key = (key ^ key >> 29) + offset;
+	key = (key ^ key >> 29) + number;
 	key *= 0xbf58476d1ce4e5b9;
-	key ^= key >> 32;
+	return key ^ key >> 32;
+}
+
+static inline wire_u64 translation_key(const struct translation_file *file, wire_u64 offset)
+{
+	wire_u64 key = translation_mix(file, offset);
+
 	return key ? key : 1;
 }
 
-static inline wire_u32 translation_slot_index(wire_u64 key, unsigned probe)
+static inline wire_u32 translation_slot_index(const struct translation_file *file, wire_u64 offset,
+					      unsigned probe)
 {
-	return (wire_u32)(key + probe) & (TRANSLATION_SLOTS - 1);
+	enum { PAGE_BITS = 12, PAGE_SLOTS = 128, SLOT_BITS = 5 };
+	wire_u64 page = translation_mix(file, ~(offset >> PAGE_BITS)) * PAGE_SLOTS;
+
+	return (wire_u32)(page + (offset >> SLOT_BITS) % PAGE_SLOTS + probe) &
+	       (TRANSLATION_SLOTS - 1);
 }
 
 struct translation_bundle {
