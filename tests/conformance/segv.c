@@ -288,8 +288,12 @@ static void sets_say(const char *path)
 	fclose(file);
 }
 
+static int created; /* before that, the first thread has everything blocked: pthread_create() */
+
 static void *status_thread(void *unused)
 {
+	while (!__atomic_load_n(&created, __ATOMIC_ACQUIRE))
+		sched_yield();
 	mask_set(SIG_UNBLOCK, SIGSEGV);
 	sets_say("/proc/self/status");
 	sets_say("/proc/thread-self/status");
@@ -305,6 +309,7 @@ static void scene_status(void)
 	mask_set(SIG_BLOCK, SIGUSR1);
 	sets_say("/proc/self/status");
 	pthread_create(&thread, NULL, status_thread, NULL);
+	__atomic_store_n(&created, 1, __ATOMIC_RELEASE);
 	pthread_join(thread, NULL);
 }
 
