@@ -15,7 +15,7 @@
  * Invariants (the caller holds the engine's lock)
  * 1. A fragment never moves. Its code changes only in displacements of exits, which lie in one
  *    cache line each.
- * 2. What leads to a fragment: the bucket of its pc, the pages it was made of, the exits in its
+ * 2. What leads to a fragment: the chain of its pc, the pages it was made of, the exits in its
  *    list, and tables of threads. None of them does once it is closed.
  */
 #include <linux/mman.h>
@@ -24,13 +24,10 @@
 #include "engine/sys.h"
 
 enum {
-	BUCKETS_FIRST = 1 << 14,
-	BUCKETS_MAX = 1 << 18,
-	BUCKETS_GROWTH = 4,
-	BUCKET_SHIFT = 2, /* so many bytes of code have a bucket */
 	PAGE_BUCKETS = 1 << 12,
 	PAGE_SHIFT = 12,
 	PAGE_WORDS = (1 << PAGE_SHIFT) / 64,
+	PAGE_CHAINS = 16,
 };
 
 /* A link between a fragment and a page of code that it was made of. */
@@ -44,12 +41,11 @@ struct use {
 struct page {
 	uint64_t number;
 	struct use *uses;
-	struct page *older; /* in its bucket, or in the list of free ones */
+	struct page *older; /* with the same index, or in the list of free ones */
 	uint64_t begins[PAGE_WORDS]; /* a bit for each byte: an open fragment begins there */
+	struct fragment *chains[PAGE_CHAINS]; /* of the fragments that begin there */
 };
 
-static struct fragment **buckets;
-static size_t bucket_count, open_count; /* fragments in buckets */
 static struct page *pages[PAGE_BUCKETS];
 static size_t page_count;
 static struct page *free_pages;
@@ -79,19 +75,6 @@ static struct page *page_get(uint64_t number)
 	*page = (struct page){ .number = number };
 	page_count++;
 	return *place = page;
-}
-
-/* The page that the fragment begins in, which is one of those that it uses. */
-static void begin_note(const struct fragment *fragment, bool open)
-{
-	struct page *page = *page_place(fragment->pc >> PAGE_SHIFT);
-	uint64_t bit = 1ull << fragment->pc % 64;
-	uint64_t *word;
-
-	if (!page)
-		return;
-	word = &page->begins[fragment->pc / 64 % PAGE_WORDS];
-	*word = open ? *word | bit : *word & ~bit;
 }
 
 static void page_drop(uint64_t number)
@@ -162,64 +145,59 @@ static void pages_leave(struct fragment *fragment)
 
 /* --- Fragments --------------------------------------------------------------------------- */
 
-static size_t bucket_index(uint64_t pc, size_t count)
+/* The chain of fragments that one which begins there is in. */
+static struct fragment **chain_of(struct page *page, uint64_t pc)
 {
-	return (pc >> BUCKET_SHIFT ^ pc >> 18) & (count - 1);
+	return &page->chains[(pc ^ pc >> 4 ^ pc >> 8) % PAGE_CHAINS];
 }
 
-static struct fragment **bucket(uint64_t pc)
+static uint64_t *begins_of(struct page *page, uint64_t pc)
 {
-	if (!buckets) {
-		buckets = memory_map(BUCKETS_FIRST * sizeof(*buckets));
-		bucket_count = BUCKETS_FIRST;
-	}
-	if (!buckets)
-		fault_memory("no memory");
-	return &buckets[bucket_index(pc, bucket_count)];
+	return &page->begins[pc / 64 % PAGE_WORDS];
 }
 
-static void bucket_move(struct fragment **more, size_t count, size_t from)
+/* The page is one of those that the fragment uses. */
+static void begin_add(struct fragment *fragment)
 {
-	struct fragment *older;
+	struct page *page = page_get(fragment->pc >> PAGE_SHIFT);
+	struct fragment **chain = chain_of(page, fragment->pc);
 
-	for (struct fragment *fragment = buckets[from]; fragment; fragment = older) {
-		struct fragment **place = &more[bucket_index(fragment->pc, count)];
-
-		older = fragment->older;
-		fragment->older = *place;
-		*place = fragment;
-	}
+	fragment->older = *chain;
+	*chain = fragment;
+	*begins_of(page, fragment->pc) |= 1ull << fragment->pc % 64;
 }
 
-/* Short programs touch little memory. Where there is none for more, chains get longer. */
-static void buckets_grow(void)
+static void begin_remove(struct fragment *fragment)
 {
-	size_t count = bucket_count * BUCKETS_GROWTH;
-	struct fragment **more, **old = buckets;
+	struct page *page = *page_place(fragment->pc >> PAGE_SHIFT);
+	struct fragment **place;
 
-	if (open_count < bucket_count || count > BUCKETS_MAX)
+	if (!page)
 		return;
-	more = memory_map(count * sizeof(*buckets));
-	if (!more)
+	place = chain_of(page, fragment->pc);
+	while (*place && *place != fragment)
+		place = &(*place)->older;
+	if (!*place)
 		return;
-	for (size_t i = 0; i < bucket_count; i++)
-		bucket_move(more, count, i);
-	buckets = more;
-	bucket_count = count;
-	memory_unmap(old, count / BUCKETS_GROWTH * sizeof(*buckets));
+	*place = fragment->older;
+	*begins_of(page, fragment->pc) &= ~(1ull << fragment->pc % 64);
 }
 
 bool cache_has(uint64_t pc)
 {
-	const struct page *page = *page_place(pc >> PAGE_SHIFT);
+	struct page *page = *page_place(pc >> PAGE_SHIFT);
 
-	return page && page->begins[pc / 64 % PAGE_WORDS] >> pc % 64 & 1;
+	return page && *begins_of(page, pc) >> pc % 64 & 1;
 }
 
 struct fragment *cache_find(uint64_t pc)
 {
-	struct fragment *fragment = cache_has(pc) ? *bucket(pc) : NULL;
+	struct page *page = *page_place(pc >> PAGE_SHIFT);
+	struct fragment *fragment;
 
+	if (!page || !(*begins_of(page, pc) >> pc % 64 & 1))
+		return NULL;
+	fragment = *chain_of(page, pc);
 	while (fragment && fragment->pc != pc)
 		fragment = fragment->older;
 	return fragment;
@@ -227,29 +205,10 @@ struct fragment *cache_find(uint64_t pc)
 
 void cache_add(struct fragment *fragment)
 {
-	struct fragment **place;
-
-	buckets_grow();
-	place = bucket(fragment->pc);
 	cache_notes(sizeof(*fragment) + fragment->block_count * sizeof(struct block));
 	arena_add(fragment);
-	fragment->older = *place;
-	*place = fragment;
-	open_count++;
 	pages_use(fragment);
-	begin_note(fragment, true);
-}
-
-static void bucket_remove(struct fragment *fragment)
-{
-	struct fragment **place = bucket(fragment->pc);
-
-	while (*place && *place != fragment)
-		place = &(*place)->older;
-	if (!*place)
-		return;
-	*place = fragment->older;
-	open_count--;
+	begin_add(fragment);
 }
 
 void fragment_close(struct fragment *fragment)
@@ -258,8 +217,7 @@ void fragment_close(struct fragment *fragment)
 		return;
 	fragment->closed = true;
 	arena_note_closed(fragment);
-	bucket_remove(fragment);
-	begin_note(fragment, false);
+	begin_remove(fragment);
 	pages_leave(fragment);
 	while (fragment->incoming)
 		exit_unlink(fragment->incoming);
@@ -296,7 +254,7 @@ static bool page_forget(struct page *page, uint64_t start, uint64_t end)
 	return closed;
 }
 
-static void bucket_forget(struct page *const *pages_here, uint64_t start, uint64_t end)
+static void pages_forget(struct page *const *pages_here, uint64_t start, uint64_t end)
 {
 	struct page *page = *pages_here;
 
@@ -316,7 +274,7 @@ void cache_forget(uint64_t start, uint64_t end)
 	dead_forget();
 	if (last - first > page_count) {
 		for (size_t i = 0; i < PAGE_BUCKETS; i++)
-			bucket_forget(&pages[i], start, end);
+			pages_forget(&pages[i], start, end);
 		return;
 	}
 	for (uint64_t number = first; number <= last; number++) {
@@ -384,9 +342,6 @@ void cache_reset(void)
 		pages[i] = NULL;
 	page_count = 0;
 	free_pages = NULL;
-	if (buckets)
-		sys_3(madvise, buckets, bucket_count * sizeof(*buckets), MADV_DONTNEED);
-	open_count = 0;
 	for (struct thread *thread = thread_next(NULL); thread; thread = thread_next(thread))
 		thread_targets_clear(thread);
 }

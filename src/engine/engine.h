@@ -210,7 +210,7 @@ struct fragment {
 	uint8_t *entry; /* with all registers the program's */
 	uint8_t *body; /* behind the check of changing code; otherwise the same */
 	uint8_t *end;
-	struct fragment *older; /* in the chain of its bucket */
+	struct fragment *older; /* in a chain of its page */
 	struct exit *incoming; /* exits that lead here */
 	struct use *uses; /* pages it was made of */
 	/* the code it was made of; NULL: the program's own is still the same */
