@@ -315,7 +315,7 @@ int store_reopen(const char *path, struct store **ret)
 	if ((err = unfinished_check(path)) || (err = place_open(&place, path)) ||
 	    (err = store_open(&place, &store)) || (err = store_recordings_read(store)))
 		return err;
-	if ((err = store_recent_fold(store)))
+	if ((err = store_recent_fold(store)) || (err = store_executions_fold(store)))
 		return err;
 	*ret = take_ptr(store);
 	return 0;
@@ -326,6 +326,7 @@ void store_destroy(struct store *store)
 	if (!store)
 		return;
 	store_pending_deinit(store);
+	store_executions_deinit(store);
 	for (int i = 0; i < STATEMENT_COUNT; i++)
 		sqlite3_finalize(store->statements[i]);
 	for (int i = 0; i < STORE_TABLE_COUNT; i++) {
@@ -362,6 +363,7 @@ static int transaction_restart(struct store *store)
 
 	store_pending_clear(store);
 	memcpy(store->recordings, store->committed, sizeof(store->recordings));
+	store_executions_undo(store);
 	if (!sqlite3_get_autocommit(store->db))
 		err = container_run(store->db, store->path, "rollback");
 	if (err || (err = simple_run(store, STATEMENT_BEGIN, "begin")))
@@ -423,6 +425,7 @@ int store_commit(struct store *store)
 	if (err || (err = simple_run(store, STATEMENT_BEGIN, "begin")))
 		return err;
 	err = store_recent_limit(store);
+	err = err ? err : store_executions_limit(store);
 	return err ? transaction_fail(store, err) : 0;
 }
 
@@ -433,8 +436,8 @@ int store_finish(struct store *store)
 	if (is_broken(store))
 		return transaction_undo(store);
 	if ((err = store_pending_write(store)) || (err = store_recent_fold(store)) ||
-	    (err = store_totals_write(store)) || (err = store_meta_set(store, "finished", "1")) ||
-	    (err = transaction_end(store)))
+	    (err = store_executions_fold(store)) || (err = store_totals_write(store)) ||
+	    (err = store_meta_set(store, "finished", "1")) || (err = transaction_end(store)))
 		return err;
 	/*
 	 * All of it is on the disk then. SQLite refuses this while another process reads; the

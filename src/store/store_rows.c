@@ -239,14 +239,6 @@ int store_file_find(struct store *store, const char *path, struct file_id *ret)
 	return known.v ? 0 : store_file_put(store, &(struct store_file){ fresh, path });
 }
 
-int store_execution_add(struct store *store, struct block_id block, struct thread_id thread,
-			uint64_t count)
-{
-	return store_add(
-		store, STORE_TABLE_execution,
-		&(struct store_execution){ .block = block, .thread = thread, .count = count });
-}
-
 int store_thread_segments_add(struct store *store, struct thread_id thread, uint64_t segments,
 			      uint64_t lost)
 {
@@ -336,7 +328,8 @@ int store_unnamed_list(struct store *store, struct store_unnamed **ret, size_t *
 	int err;
 
 	/* Names come after samples: what recent took is free for them. */
-	if ((err = store_pending_write(store)) || (err = store_recent_fold(store)))
+	if ((err = store_pending_write(store)) || (err = store_recent_fold(store)) ||
+	    (err = store_executions_fold(store)))
 		return err;
 	if ((err = unnamed_read(store, &list)) || (err = hits_add(store, &list))) {
 		array_deinit(&list.rows);
