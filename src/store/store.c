@@ -327,6 +327,7 @@ void store_destroy(struct store *store)
 		return;
 	store_pending_deinit(store);
 	store_executions_deinit(store);
+	store_bulks_deinit(store);
 	for (int i = 0; i < STATEMENT_COUNT; i++)
 		sqlite3_finalize(store->statements[i]);
 	for (int i = 0; i < STORE_TABLE_COUNT; i++) {
@@ -364,6 +365,7 @@ static int transaction_restart(struct store *store)
 	store_pending_clear(store);
 	memcpy(store->recordings, store->committed, sizeof(store->recordings));
 	store_executions_undo(store);
+	store_bulks_clear(store);
 	if (!sqlite3_get_autocommit(store->db))
 		err = container_run(store->db, store->path, "rollback");
 	if (err || (err = simple_run(store, STATEMENT_BEGIN, "begin")))
@@ -398,7 +400,8 @@ static int transaction_end(struct store *store)
 
 	if (is_broken(store))
 		return transaction_undo(store);
-	if ((err = store_pending_write(store)) || (err = store_recordings_write(store)))
+	if ((err = store_bulks_write(store)) || (err = store_pending_write(store)) ||
+	    (err = store_recordings_write(store)))
 		return transaction_fail(store, err);
 	err = simple_run(store, STATEMENT_COMMIT, "commit");
 	if (err)
@@ -435,9 +438,10 @@ int store_finish(struct store *store)
 
 	if (is_broken(store))
 		return transaction_undo(store);
-	if ((err = store_pending_write(store)) || (err = store_recent_fold(store)) ||
-	    (err = store_executions_fold(store)) || (err = store_totals_write(store)) ||
-	    (err = store_meta_set(store, "finished", "1")) || (err = transaction_end(store)))
+	if ((err = store_bulks_write(store)) || (err = store_pending_write(store)) ||
+	    (err = store_recent_fold(store)) || (err = store_executions_fold(store)) ||
+	    (err = store_totals_write(store)) || (err = store_meta_set(store, "finished", "1")) ||
+	    (err = transaction_end(store)))
 		return err;
 	/*
 	 * All of it is on the disk then. SQLite refuses this while another process reads; the

@@ -81,6 +81,13 @@ struct store_begun {
 	bool changed;
 };
 
+/* Rows of a table that are put together. */
+struct store_bulk {
+	char *rows;
+	size_t count;
+	sqlite3_stmt *put;
+};
+
 /* What store_executions.c appends to. */
 struct store_executions {
 	sqlite3_stmt *append; /* NULL: there is no table yet */
@@ -102,6 +109,7 @@ struct store {
 	struct store_begun committed[RECORDING_KIND_COUNT]; /* the same as of the last commit */
 	struct store_pending pending;
 	struct store_executions executions;
+	struct store_bulk bulks[STORE_TABLE_COUNT]; /* of most tables always empty */
 	sqlite3_stmt *statements[STATEMENT_COUNT];
 	sqlite3_stmt *puts[STORE_TABLE_COUNT]; /* prepared when they are first needed */
 	sqlite3_stmt *adds[STORE_TABLE_COUNT];
@@ -112,6 +120,11 @@ bool store_name_find(const char *const names[], const char *text, unsigned *ret)
 /* The transaction fails for what err_text() says. Returns err. */
 int store_fail(struct store *store, int err);
 int store_meta_set(struct store *store, const char *key, const char *value);
+
+/* Rows that were put and are not in their tables yet; afterwards there are none. */
+int store_bulks_write(struct store *store);
+void store_bulks_clear(struct store *store);
+void store_bulks_deinit(struct store *store);
 
 /* The recording of that kind; it begins if there is none. */
 struct store_recording *store_recording(struct store *store, enum recording_kind kind);
