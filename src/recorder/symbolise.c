@@ -19,6 +19,7 @@
  */
 #include "recorder/symbolise.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -54,6 +55,10 @@ struct work {
 	struct strtab files; /* id - 1 */
 	struct strtab strings;
 	uint32_t symbol_count;
+	/* Functions of this batch that were not known before: their parameters are asked for. */
+	struct symbol_id fresh[SYMBOLS_BATCH_MAX];
+	uint64_t fresh_addresses[SYMBOLS_BATCH_MAX];
+	size_t fresh_count;
 	bool lack_said;
 };
 
@@ -108,27 +113,42 @@ static int enumerators_put(struct work *work, struct symbol_id symbol,
 	return err;
 }
 
-static int parameters_put(struct work *work, struct symbol_id symbol, uint64_t address)
+static int parameters_put(struct work *work, struct symbol_id symbol,
+			  const struct symbol_parameters *found)
 {
-	struct symbol_parameter found[SYMBOL_PARAMETERS_MAX];
-	size_t count = 0;
 	int err = 0;
 
-	if (symbols_parameters(work->symbols, address, found, &count))
-		return 0;
-	for (size_t i = 0; i < count && !err; i++)
-		err = store_parameter_put(
-			work->store, &(struct store_parameter){
-					     .symbol = symbol,
-					     .argument = found[i].argument,
-					     .name = found[i].name,
-					     .type = found[i].type,
-					     .encoding = symbol_encoding_text(found[i].encoding),
-					     .size = found[i].size,
-				     });
-	for (size_t i = 0; i < count && !err; i++)
-		if (found[i].enumerators)
-			err = enumerators_put(work, symbol, &found[i]);
+	for (size_t i = 0; i < found->count && !err; i++) {
+		const struct symbol_parameter *item = &found->items[i];
+
+		err = store_parameter_put(work->store,
+					  &(struct store_parameter){
+						  .symbol = symbol,
+						  .argument = item->argument,
+						  .name = item->name,
+						  .type = item->type,
+						  .encoding = symbol_encoding_text(item->encoding),
+						  .size = item->size,
+					  });
+	}
+	for (size_t i = 0; i < found->count && !err; i++)
+		if (found->items[i].enumerators)
+			err = enumerators_put(work, symbol, &found->items[i]);
+	return err;
+}
+
+/* Of the functions that the batch has found: one question for all of them. */
+static int parameters_ask(struct work *work)
+{
+	struct symbol_parameters found[SYMBOLS_BATCH_MAX];
+	int err = 0;
+
+	if (work->fresh_count)
+		symbols_parameters_many(work->symbols, work->fresh_addresses, work->fresh_count,
+					found);
+	for (size_t i = 0; i < work->fresh_count && !err; i++)
+		err = parameters_put(work, work->fresh[i], &found[i]);
+	work->fresh_count = 0;
 	return err;
 }
 
@@ -195,7 +215,10 @@ static int frame_symbol(struct work *work, const struct symbol_answer *answer, s
 
 	if (err || !fresh || inlined || answer->data || !answer->address || !work->symbols)
 		return err;
-	return parameters_put(work, *ret, answer->address);
+	assert(work->fresh_count < SYMBOLS_BATCH_MAX); /* a location has one function */
+	work->fresh[work->fresh_count] = *ret;
+	work->fresh_addresses[work->fresh_count++] = answer->address;
+	return 0;
 }
 
 static size_t code_read(struct work *work, uint64_t address, void *ret, size_t size)
@@ -334,7 +357,7 @@ static int batch_name(struct work *work, const struct store_unnamed *locations, 
 		symbols_resolve_many(work->symbols, addresses, count, answers);
 	for (size_t i = 0; i < count && !err; i++)
 		err = location_name(work, &locations[i], work->symbols ? &answers[i] : NULL);
-	return err;
+	return err ? err : parameters_ask(work);
 }
 
 static struct module_cache *cache_of(struct work *work)

@@ -297,7 +297,10 @@ static int executions_done(struct reader *reader)
 {
 	const struct profile *p = reader->profile;
 	uint64_t instructions, sum = 0;
+	int err = reader_executions(reader);
 
+	if (err)
+		return err;
 	for (size_t i = 0; i < p->execution_count; i++) {
 		if (__builtin_mul_overflow(p->executions[i].count, STORE_BLOCK_INSTRUCTIONS_MAX,
 					   &instructions))

@@ -42,6 +42,8 @@ void *reader_grow(void *array, size_t *array_count, size_t index, size_t size);
 void reader_arrays_begin(struct profile *profile);
 /* Reads a table; the tables that it refers to have been read. */
 int reader_table(struct reader *reader, enum store_table_id table);
+/* Adds what execution_recent has to the executions that were read: profile_executions.c. */
+int reader_executions(struct reader *reader);
 /* What the readers of a profile allocated for its texts and lists: profile.memory. */
 void reader_memory_free(void *memory);
 

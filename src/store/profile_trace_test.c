@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,13 @@ static int folder_remove(void **state)
 	return rmdir(folder);
 }
 
+static void executed_add(struct store *store, uint32_t block, uint32_t thread, uint64_t count)
+{
+	assert_int_equal(store_executions_add(store, (struct thread_id){ thread },
+					      &(struct store_executed){ { block }, count }, 1),
+			 0);
+}
+
 static void rows_write(struct store *store)
 {
 	struct file_id file, same;
@@ -53,10 +61,10 @@ static void rows_write(struct store *store)
 	store_block_part_put(store, &(struct store_block_part){ { 1 }, 0, { 1 }, 3 });
 	store_block_part_put(store, &(struct store_block_part){ { 1 }, 1, { 2 }, 2 });
 	store_block_part_put(store, &(struct store_block_part){ { 2 }, 0, { 3 }, 1 });
-	store_execution_add(store, (struct block_id){ 1 }, (struct thread_id){ 1 }, 100);
-	store_execution_add(store, (struct block_id){ 1 }, (struct thread_id){ 2 }, 10);
-	store_execution_add(store, (struct block_id){ 1 }, (struct thread_id){ 1 }, 1);
-	store_execution_add(store, (struct block_id){ 2 }, (struct thread_id){ 2 }, 3);
+	executed_add(store, 1, 1, 100);
+	executed_add(store, 1, 2, 10);
+	executed_add(store, 1, 1, 1);
+	executed_add(store, 2, 2, 3);
 	store_thread_segments_add(store, (struct thread_id){ 1 }, 40, 2);
 	store_thread_segments_add(store, (struct thread_id){ 1 }, 1, 0);
 	store_loss_set(store, RECORDING_EXECUTED, "unknown_run", "runs", 2);
@@ -212,12 +220,161 @@ static void wrong_rows_are_refused(void **state)
 	}
 }
 
+/* As a recorder leaves it that is killed. */
+static int unfinished_make(void **state)
+{
+	struct store *store;
+
+	unlink(path);
+	assert_int_equal(store_create(path, &store), 0);
+	rows_write(store);
+	assert_int_equal(store_commit(store), 0);
+	store_destroy(store);
+	return 0;
+}
+
+static bool has_table(const char *name)
+{
+	sqlite3_stmt *find;
+	sqlite3 *db;
+	bool found;
+
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(db, "select 1 from sqlite_schema where name = ?", -1,
+					    &find, NULL),
+			 SQLITE_OK);
+	sqlite3_bind_text(find, 1, name, -1, SQLITE_STATIC);
+	found = sqlite3_step(find) == SQLITE_ROW;
+	sqlite3_finalize(find);
+	sqlite3_close(db);
+	return found;
+}
+
+static void executions_assert(void)
+{
+	struct profile *p;
+
+	assert_int_equal(profile_load(path, DOMAIN_EXECUTED, &p), 0);
+	assert_int_equal(p->execution_count, 3);
+	assert_int_equal(p->executions[0].block, 1);
+	assert_int_equal(p->executions[0].thread, 1);
+	assert_int_equal(p->executions[0].count, 101);
+	assert_int_equal(p->executions[1].count, 10);
+	assert_int_equal(p->executions[2].block, 2);
+	assert_int_equal(p->executions[2].count, 3);
+	profile_destroy(p);
+}
+
+static void what_was_committed_is_read_and_folded(void **state)
+{
+	struct store *store;
+
+	assert_true(has_table("execution_recent"));
+	executions_assert();
+	assert_int_equal(store_reopen(path, &store), 0);
+	assert_int_equal(store_commit(store), 0);
+	executions_assert();
+	executed_add(store, 2, 2, -1);
+	executed_add(store, 2, 2, 1);
+	assert_int_equal(store_finish(store), 0);
+	store_destroy(store);
+	assert_false(has_table("execution_recent"));
+	executions_assert();
+}
+
+enum { MANY_BLOCKS = 1000, MANY_THREADS = 3 };
+
+/* Of each thread every block that its number divides, in two parts. */
+static void many_write(struct store *store)
+{
+	struct store_executed executed[MANY_BLOCKS];
+
+	for (uint32_t i = 3; i <= MANY_BLOCKS; i++)
+		store_block_put(store, &(struct store_block){ { i }, { 3 }, 4, 1 });
+	for (uint32_t thread = 3; thread <= MANY_THREADS; thread++)
+		store_thread_put(store, &(struct store_thread){ .id = { thread },
+								.process = { 1 },
+								.tid = 6 + thread,
+								.comm = "t" });
+	for (uint32_t i = 0; i < 2 * MANY_THREADS; i++) {
+		uint32_t thread = i % MANY_THREADS + 1;
+		size_t count = 0;
+
+		for (uint32_t block = thread; block <= MANY_BLOCKS; block += thread)
+			executed[count++] =
+				(struct store_executed){ { block }, (uint64_t)block << i * 7 };
+		assert_int_equal(store_executions_add(store, (struct thread_id){ thread }, executed,
+						      count),
+				 0);
+	}
+}
+
+static void many_are_merged_in_order(void **state)
+{
+	struct store *store;
+	struct profile *p;
+	size_t count = 0;
+
+	unlink(path);
+	assert_int_equal(store_create(path, &store), 0);
+	rows_write(store);
+	assert_int_equal(store_commit(store), 0);
+	many_write(store);
+	assert_int_equal(store_finish(store), 0);
+	store_destroy(store);
+	assert_int_equal(profile_load(path, DOMAIN_EXECUTED, &p), 0);
+	for (uint32_t block = 1; block <= MANY_BLOCKS; block++)
+		for (uint32_t thread = 1; thread <= MANY_THREADS; thread++) {
+			const struct profile_execution *row = &p->executions[count];
+			uint64_t first = (uint64_t)block << (thread - 1) * 7;
+
+			if (block % thread && (block != 1 || thread != 2))
+				continue;
+			assert_int_equal(row->block, block);
+			assert_int_equal(row->thread, thread);
+			if (block > 2) /* of the others there was something before */
+				assert_int_equal(row->count, first + (first << MANY_THREADS * 7));
+			count++;
+		}
+	assert_int_equal(p->execution_count, count);
+	profile_destroy(p);
+}
+
+static void wrong_recent_rows_are_refused(void **state)
+{
+	static const char *const wrongs[] = {
+		"update execution_recent set thread = 3",
+		"update execution_recent set thread = 0",
+		"update execution_recent set data = x'ff'",
+		"update execution_recent set data = x'0302'", /* block 3 */
+		"update execution_recent set data = x'0102000a'", /* a block twice */
+		"update execution_recent set data = x'01'", /* without a count */
+		"update execution_recent set data = x'0101'", /* -1 */
+		"update execution_recent set data = x'ffffffffffffffffffffff0102'",
+	};
+
+	for (size_t i = 0; i < sizeof(wrongs) / sizeof(wrongs[0]); i++) {
+		struct profile *p;
+		sqlite3 *db;
+
+		unfinished_make(state);
+		assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+		assert_int_equal(sqlite3_exec(db, wrongs[i], NULL, NULL, NULL), SQLITE_OK);
+		sqlite3_close(db);
+		if (profile_load(path, DOMAIN_EXECUTED, &p) != -EBADMSG)
+			fail_msg("believed: %s", wrongs[i]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(what_was_written_is_read, profile_make),
 		cmocka_unit_test_setup(the_order_is_read_when_asked_for, profile_make),
 		cmocka_unit_test(wrong_rows_are_refused),
+		cmocka_unit_test_setup(what_was_committed_is_read_and_folded, unfinished_make),
+		cmocka_unit_test(many_are_merged_in_order),
+		cmocka_unit_test(wrong_recent_rows_are_refused),
 	};
 
 	return cmocka_run_group_tests(tests, folder_make, folder_remove);

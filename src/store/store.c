@@ -315,7 +315,7 @@ int store_reopen(const char *path, struct store **ret)
 	if ((err = unfinished_check(path)) || (err = place_open(&place, path)) ||
 	    (err = store_open(&place, &store)) || (err = store_recordings_read(store)))
 		return err;
-	if ((err = store_recent_fold(store)))
+	if ((err = store_recent_fold(store)) || (err = store_executions_fold(store)))
 		return err;
 	*ret = take_ptr(store);
 	return 0;
@@ -326,6 +326,8 @@ void store_destroy(struct store *store)
 	if (!store)
 		return;
 	store_pending_deinit(store);
+	store_executions_deinit(store);
+	store_bulks_deinit(store);
 	for (int i = 0; i < STATEMENT_COUNT; i++)
 		sqlite3_finalize(store->statements[i]);
 	for (int i = 0; i < STORE_TABLE_COUNT; i++) {
@@ -362,6 +364,8 @@ static int transaction_restart(struct store *store)
 
 	store_pending_clear(store);
 	memcpy(store->recordings, store->committed, sizeof(store->recordings));
+	store_executions_undo(store);
+	store_bulks_clear(store);
 	if (!sqlite3_get_autocommit(store->db))
 		err = container_run(store->db, store->path, "rollback");
 	if (err || (err = simple_run(store, STATEMENT_BEGIN, "begin")))
@@ -396,7 +400,8 @@ static int transaction_end(struct store *store)
 
 	if (is_broken(store))
 		return transaction_undo(store);
-	if ((err = store_pending_write(store)) || (err = store_recordings_write(store)))
+	if ((err = store_bulks_write(store)) || (err = store_pending_write(store)) ||
+	    (err = store_recordings_write(store)))
 		return transaction_fail(store, err);
 	err = simple_run(store, STATEMENT_COMMIT, "commit");
 	if (err)
@@ -423,6 +428,7 @@ int store_commit(struct store *store)
 	if (err || (err = simple_run(store, STATEMENT_BEGIN, "begin")))
 		return err;
 	err = store_recent_limit(store);
+	err = err ? err : store_executions_limit(store);
 	return err ? transaction_fail(store, err) : 0;
 }
 
@@ -432,7 +438,8 @@ int store_finish(struct store *store)
 
 	if (is_broken(store))
 		return transaction_undo(store);
-	if ((err = store_pending_write(store)) || (err = store_recent_fold(store)) ||
+	if ((err = store_bulks_write(store)) || (err = store_pending_write(store)) ||
+	    (err = store_recent_fold(store)) || (err = store_executions_fold(store)) ||
 	    (err = store_totals_write(store)) || (err = store_meta_set(store, "finished", "1")) ||
 	    (err = transaction_end(store)))
 		return err;

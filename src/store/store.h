@@ -106,15 +106,26 @@ int store_tick_add(struct store *store, uint32_t second, struct thread_id thread
 /* The same of a CPU: samples that it has seen. */
 int store_cpu_tick_add(struct store *store, uint32_t second, uint32_t cpu, uint64_t count);
 
+/* --- Executed blocks: store_executions.c --- */
+
+struct store_executed {
+	struct block_id block;
+	uint64_t count; /* executions */
+};
+
+/* Adds to what the thread has executed. In ascending order of blocks. */
+int store_executions_add(struct store *store, struct thread_id thread,
+			 const struct store_executed *executed, size_t count);
+
 /* --- What is more than a row: store_rows.c --- */
 
 int store_symbol_code_put(struct store *store, struct symbol_id id, const void *code, size_t size);
 /* The file of that path; a new row if there is none. */
 int store_file_find(struct store *store, const char *path, struct file_id *ret);
-/* Both add to what is there. */
-int store_execution_add(struct store *store, struct block_id block, struct thread_id thread,
-			uint64_t count);
-/* segments: that the thread executed and that are in the profile; lost: that are not. */
+/*
+ * Adds to what is there. segments: that the thread executed and that are in the profile; lost: that
+ * are not.
+ */
 int store_thread_segments_add(struct store *store, struct thread_id thread, uint64_t segments,
 			      uint64_t lost);
 

@@ -12,7 +12,11 @@
 
 enum {
 	STORE_RECENT_MAX = 1 << 16, /* rows; with so many, recent is folded */
+	STORE_EXECUTIONS_MAX = 32 << 20, /* bytes; with so many, execution_recent is folded */
 };
+
+#define STORE_EXECUTIONS_FIND                                                                      \
+	"select 1 from sqlite_schema where type = 'table' and name = 'execution_recent'"
 
 /* Prepared once, as each of them may run thousands of times a second. */
 #define STORE_STATEMENTS(X)                                                                        \
@@ -77,6 +81,20 @@ struct store_begun {
 	bool changed;
 };
 
+/* Rows of a table that are put together. */
+struct store_bulk {
+	char *rows;
+	size_t count;
+	sqlite3_stmt *put;
+};
+
+/* What store_executions.c appends to. */
+struct store_executions {
+	sqlite3_stmt *append; /* NULL: there is no table yet */
+	size_t size; /* bytes that it holds, about */
+	ARRAY(uint8_t) bytes; /* of the row that is written */
+};
+
 struct store {
 	sqlite3 *db;
 	struct place place;
@@ -90,6 +108,8 @@ struct store {
 	struct store_begun recordings[RECORDING_KIND_COUNT];
 	struct store_begun committed[RECORDING_KIND_COUNT]; /* the same as of the last commit */
 	struct store_pending pending;
+	struct store_executions executions;
+	struct store_bulk bulks[STORE_TABLE_COUNT]; /* of most tables always empty */
 	sqlite3_stmt *statements[STATEMENT_COUNT];
 	sqlite3_stmt *puts[STORE_TABLE_COUNT]; /* prepared when they are first needed */
 	sqlite3_stmt *adds[STORE_TABLE_COUNT];
@@ -100,6 +120,11 @@ bool store_name_find(const char *const names[], const char *text, unsigned *ret)
 /* The transaction fails for what err_text() says. Returns err. */
 int store_fail(struct store *store, int err);
 int store_meta_set(struct store *store, const char *key, const char *value);
+
+/* Rows that were put and are not in their tables yet; afterwards there are none. */
+int store_bulks_write(struct store *store);
+void store_bulks_clear(struct store *store);
+void store_bulks_deinit(struct store *store);
 
 /* The recording of that kind; it begins if there is none. */
 struct store_recording *store_recording(struct store *store, enum recording_kind kind);
@@ -113,6 +138,16 @@ void store_pending_deinit(struct store *store);
 /* Adds the rows of recent to those of sample. The second only does so when there are many. */
 int store_recent_fold(struct store *store);
 int store_recent_limit(struct store *store);
+
+/*
+ * Adds what execution_recent has to execution, and drops the table. The second only does so when
+ * there is much of it.
+ */
+int store_executions_fold(struct store *store);
+int store_executions_limit(struct store *store);
+/* The transaction is about to be undone, and with it perhaps the table. */
+void store_executions_undo(struct store *store);
+void store_executions_deinit(struct store *store);
 
 /* Fills stack_total: what each subtree of stacks was sampled. */
 int store_totals_write(struct store *store);

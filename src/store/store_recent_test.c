@@ -454,6 +454,27 @@ static void commit_that_does_not_fit_is_undone(void **state)
 	store_destroy(store);
 }
 
+/* The first commit with executed blocks makes their table, which goes with it. */
+static void executions_that_do_not_fit_are_undone(void **state)
+{
+	static struct store_executed executed[1 << 14];
+	const struct thread_id thread = { 1 };
+	struct store *store = create();
+
+	for (uint32_t i = 0; i < sizeof(executed) / sizeof(*executed); i++)
+		executed[i] = (struct store_executed){ { i + 1 }, (uint64_t)i << 32 };
+	assert_int_equal(store_commit(store), 0);
+	/* Room for the table, not for what is appended. */
+	pages_limit(store, ask("pragma page_count") + 4);
+	store_executions_add(store, thread, executed, sizeof(executed) / sizeof(*executed));
+	assert_int_equal(store_commit(store), -ENOSPC);
+	pages_limit(store, 1 << 20);
+	assert_int_equal(store_executions_add(store, thread, executed, 3), 0);
+	assert_int_equal(store_commit(store), 0);
+	assert_int_equal(ask("select count(*) from execution_recent"), 1);
+	store_destroy(store);
+}
+
 static void fold_that_does_not_fit_loses_no_commit(void **state)
 {
 	struct store *store = create();
@@ -525,6 +546,7 @@ int main(void)
 		cmocka_unit_test_setup(kill_around_a_fold_loses_nothing, clean),
 		cmocka_unit_test_setup(row_after_one_that_does_not_fit_is_refused, clean),
 		cmocka_unit_test_setup(commit_that_does_not_fit_is_undone, clean),
+		cmocka_unit_test_setup(executions_that_do_not_fit_are_undone, clean),
 		cmocka_unit_test_setup(fold_that_does_not_fit_loses_no_commit, clean),
 		cmocka_unit_test_setup(counts_that_overflow_are_refused, clean),
 	};

@@ -205,22 +205,30 @@ static void names_list(const struct store_table *table, const char *format, stru
 	}
 }
 
-static void insert_begin(const struct store_table *table, struct strbuf *out)
+static void insert_begin(const struct store_table *table, unsigned rows, struct strbuf *out)
 {
 	strbuf_printf(out, "insert into %s (", table->name);
 	names_list(table, "", out);
-	strbuf_printf(out, ") values (");
-	names_list(table, "?", out);
-	strbuf_printf(out, ")");
+	strbuf_printf(out, ") values ");
+	for (unsigned i = 0; i < rows; i++) {
+		strbuf_printf(out, i ? ", (" : "(");
+		names_list(table, "?", out);
+		strbuf_printf(out, ")");
+	}
 }
 
 void store_table_sql_put(const struct store_table *table, struct strbuf *out)
+{
+	store_table_sql_put_many(table, 1, out);
+}
+
+void store_table_sql_put_many(const struct store_table *table, unsigned rows, struct strbuf *out)
 {
 	const struct store_column *columns = table->columns();
 	unsigned keys = table->keys ? table->keys : 1;
 	const char *before = " on conflict do update set ";
 
-	insert_begin(table, out);
+	insert_begin(table, rows, out);
 	if (table->style == STORE_APPENDED)
 		return;
 	if (!columns[keys].name)
@@ -237,7 +245,7 @@ void store_table_sql_add(const struct store_table *table, struct strbuf *out)
 {
 	const char *before = " on conflict do update set ";
 
-	insert_begin(table, out);
+	insert_begin(table, 1, out);
 	for (const struct store_column *column = table->columns(); column->name; column++) {
 		if (column->type == STORE_SUM)
 			strbuf_printf(out, "%s%s = %s + excluded.%s", before, column->name,

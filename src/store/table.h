@@ -89,6 +89,8 @@ void store_table_sql_create(const struct store_table *table, struct strbuf *out)
  * A statement that takes all columns but those of STORE_LATER and replaces the row of the same key.
  */
 void store_table_sql_put(const struct store_table *table, struct strbuf *out);
+/* The same for so many rows at once. */
+void store_table_sql_put_many(const struct store_table *table, unsigned rows, struct strbuf *out);
 /*
  * The same, which adds to the columns of STORE_SUM of the row that is there, and keeps the greater
  * one of STORE_MOST.

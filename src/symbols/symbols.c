@@ -238,31 +238,52 @@ int symbols_resolve(struct symbols *symbols, uint64_t address, struct symbol_ans
 	return 0;
 }
 
+static void parameters_fill(const struct symbols *symbols, const struct worker_row *rows,
+			    size_t count, struct symbol_parameter *ret)
+{
+	const char *const *strings = symbols->numbered.items;
+
+	for (size_t i = 0; i < count; i++)
+		ret[i] = (struct symbol_parameter){
+			.name = strings[rows[i].texts[0]],
+			.type = strings[rows[i].texts[1]],
+			.enumerators = strings[rows[i].texts[2]],
+			.argument = rows[i].numbers[0],
+			.encoding = rows[i].numbers[1],
+			.size = rows[i].numbers[2],
+		};
+}
+
 int symbols_parameters(struct symbols *symbols, uint64_t address,
 		       struct symbol_parameter ret[static SYMBOL_PARAMETERS_MAX], size_t *ret_count)
 {
 	AUTO(free_ptr) struct worker_reply *reply = NULL;
 	const struct worker_answer *answer;
-	const struct worker_row *rows;
 	int err = symbols_ask(symbols, WORKER_PARAMETERS, &address, 1, &reply);
 
 	if (err)
 		return err;
 	answer = worker_reply_answers(reply);
-	rows = worker_reply_rows(reply) + answer->first;
 	if (answer->result)
 		return -ENOENT;
-	for (uint32_t i = 0; i < answer->count; i++)
-		ret[i] = (struct symbol_parameter){
-			.name = symbols->numbered.items[rows[i].texts[0]],
-			.type = symbols->numbered.items[rows[i].texts[1]],
-			.enumerators = symbols->numbered.items[rows[i].texts[2]],
-			.argument = rows[i].numbers[0],
-			.encoding = rows[i].numbers[1],
-			.size = rows[i].numbers[2],
-		};
+	parameters_fill(symbols, worker_reply_rows(reply) + answer->first, answer->count, ret);
 	*ret_count = answer->count;
 	return 0;
+}
+
+void symbols_parameters_many(struct symbols *symbols, const uint64_t *addresses, size_t count,
+			     struct symbol_parameters *ret)
+{
+	AUTO(free_ptr) struct worker_reply *reply = NULL;
+	bool told = symbols_ask(symbols, WORKER_PARAMETERS, addresses, count, &reply) == 0;
+	const struct worker_answer *answers = told ? worker_reply_answers(reply) : NULL;
+
+	for (size_t i = 0; i < count; i++) {
+		ret[i].count = told && !answers[i].result ? answers[i].count : 0;
+		if (ret[i].count)
+			parameters_fill(symbols, worker_reply_rows(reply) + answers[i].first,
+					ret[i].count, ret[i].items);
+	}
 }
 
 /* Up to WORKER_LINES_MAX lines of a unit. Returns how many. */

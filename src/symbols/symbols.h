@@ -113,6 +113,13 @@ void symbols_places(struct symbols *symbols, const uint64_t *addresses, size_t c
 int symbols_parameters(struct symbols *symbols, uint64_t address,
 		       struct symbol_parameter ret[static SYMBOL_PARAMETERS_MAX],
 		       size_t *ret_count);
+struct symbol_parameters {
+	size_t count; /* 0: none, or not known */
+	struct symbol_parameter items[SYMBOL_PARAMETERS_MAX];
+};
+/* The same for at most SYMBOLS_BATCH_MAX functions, in one question. */
+void symbols_parameters_many(struct symbols *symbols, const uint64_t *addresses, size_t count,
+			     struct symbol_parameters *ret);
 /*
  * The tables of lines, all units one after the other, each in ascending order. *ret is the caller's
  * to free. Without debug information there are none.

@@ -77,6 +77,14 @@ static void on_thread_end(void *ctx, struct engine_thread *thread)
 	((struct engine_heard *)ctx)->threads_ended++;
 }
 
+/* Once, and before the end. */
+static void on_process_over(void *ctx, struct engine_process *process)
+{
+	assert_null(process->user);
+	process->user = ctx;
+	((struct engine_heard *)ctx)->processes_over++;
+}
+
 static void on_process_end(void *ctx, struct engine_process *process)
 {
 	((struct engine_heard *)ctx)->processes_ended++;
@@ -94,6 +102,7 @@ void engine_bench_make(struct engine_bench *bench, unsigned counter_bytes,
 		.counts = on_counts,
 		.counter = on_counter,
 		.thread_end = on_thread_end,
+		.process_over = on_process_over,
 		.process_end = on_process_end,
 		.ctx = &bench->heard,
 	};

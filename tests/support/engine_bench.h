@@ -24,7 +24,7 @@ struct engine_heard {
 	uint64_t sum; /* of hashes of place and run: tells the order */
 	uint64_t count;
 	bool keep; /* in segments */
-	unsigned processes, threads, processes_ended, threads_ended, records;
+	unsigned processes, threads, processes_over, processes_ended, threads_ended, records;
 	uint32_t parent, replaces, tid;
 	uint64_t counts[ENGINE_BENCH_SEGMENTS];
 	uint64_t instructions; /* of all segments, by their tables */

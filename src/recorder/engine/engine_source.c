@@ -47,11 +47,13 @@
 
 enum {
 	MARGIN = 4, /* slots looked at beyond the last one that was ever used */
-	KEPT_LOGS = 64, /* that are not given back yet */
+	KEPT_LOGS = 64, /* that are not given back yet, at most */
+	KEPT_BYTES = 32 << 20, /* of these, but for those that ended lately */
 	PATIENCE = 100, /* sweeps that the catalog of a child waits for its parent's */
 };
 
 #define NOWHERE UINT32_MAX
+#define KEPT_NS (2 * (uint64_t)NS_PER_S)
 #define SCAN_EVERY ((uint64_t)NS_PER_S / 100)
 #define DEATHS_EVERY ((uint64_t)NS_PER_S / 50)
 
@@ -208,12 +210,18 @@ const struct engine_totals *engine_source_totals(const struct engine_source *sou
 
 /* --- Slots ------------------------------------------------------------------------------------ */
 
+/* Gives back the memory of what was recorded there, all of which was taken. */
+static void slot_empty(struct engine_source *source, uint32_t index)
+{
+	madvise((char *)slot_at(source, index) + STREAM_RING_OFFSET,
+		source->slot_bytes - STREAM_RING_OFFSET, MADV_REMOVE);
+}
+
 static void slot_give_back(struct engine_source *source, uint32_t index)
 {
 	struct stream_slot *slot = slot_at(source, index);
 
-	madvise((char *)slot + STREAM_RING_OFFSET, source->slot_bytes - STREAM_RING_OFFSET,
-		MADV_REMOVE);
+	slot_empty(source, index);
 	__atomic_store_n(&slot->next, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&slot->passed, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&slot->start, 0, __ATOMIC_RELAXED);
@@ -556,17 +564,49 @@ static void process_end(struct engine_source *source, struct process *process, b
 	process_free(process);
 }
 
+/* What it takes to keep a process. */
+static size_t kept_bytes_of(const struct process *process)
+{
+	return process->catalog.table ? segment_table_memory(process->catalog.table) : 0;
+}
+
 /* Keeps a process that is over, because the catalog of a child that names it may still appear. */
 static void process_keep(struct engine_source *source, struct process *process)
 {
 	process->over = true;
 	process->told.ended = clock_monotonic();
+	if (process->catalog.table) {
+		sinks_tell(source, process_over, &process->told);
+		segment_table_trim(process->catalog.table);
+	}
+	slot_empty(source, process->slot);
 	*array_push(&source->kept) = process;
-	if (source->kept.count <= KEPT_LOGS)
+	source->kept_bytes += kept_bytes_of(process);
+}
+
+/*
+ * A child names its parent as soon as it runs. So what was kept goes when there are many, or when
+ * it takes much memory and has been kept for a while.
+ */
+static void kept_serve(struct engine_source *source)
+{
+	size_t gone = 0;
+
+	for (; gone < source->kept.count; gone++) {
+		struct process *process = source->kept.items[gone];
+
+		if (source->kept.count - gone <= KEPT_LOGS &&
+		    (source->kept_bytes <= KEPT_BYTES ||
+		     source->now < process->told.ended + KEPT_NS))
+			break;
+		source->kept_bytes -= kept_bytes_of(process);
+		process_end(source, process, true);
+	}
+	if (!gone)
 		return;
-	process_end(source, source->kept.items[0], true);
-	memmove(source->kept.items, source->kept.items + 1,
-		--source->kept.count * sizeof(*source->kept.items));
+	source->kept.count -= gone;
+	memmove(source->kept.items, source->kept.items + gone,
+		source->kept.count * sizeof(*source->kept.items));
 }
 
 static bool is_over(const struct thread *thread)
@@ -598,6 +638,7 @@ static void ends_serve(struct engine_source *source)
 			source->processes.items[kept++] = process;
 	}
 	source->processes.count = kept;
+	kept_serve(source);
 }
 
 static void deaths_find(struct engine_source *source)

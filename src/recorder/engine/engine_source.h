@@ -103,6 +103,11 @@ struct engine_sink {
 	void (*memory_now)(void *ctx, struct engine_thread *thread, enum engine_tool tool,
 			   const void *memory);
 	void (*thread_end)(void *ctx, struct engine_thread *thread);
+	/*
+	 * All its threads have ended, and nothing more will be told of it: what only they needed
+	 * can go. Not told of processes that are there when all ends.
+	 */
+	void (*process_over)(void *ctx, struct engine_process *process);
 	void (*process_end)(void *ctx,
 			    struct engine_process *process); /* some time after its end */
 	/* The totals up to now. */

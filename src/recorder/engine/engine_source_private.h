@@ -83,6 +83,7 @@ struct engine_source {
 	ARRAY(struct process *) processes;
 	ARRAY(struct thread *) threads;
 	ARRAY(struct process *) kept; /* that are over; the oldest first */
+	size_t kept_bytes; /* that they take */
 	uint64_t taken; /* segments that were handed out */
 	uint64_t scanned, buried; /* when */
 	uint64_t now; /* of this visit, as are the next two */

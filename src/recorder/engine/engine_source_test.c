@@ -205,6 +205,8 @@ static void test_a_child_outlives_its_parent(void **state)
 	fake_end(&bench->engine, catalog);
 	engine_bench_settle(bench);
 	assert_int_equal(bench->heard.threads_ended, 1);
+	assert_int_equal(bench->heard.processes_over, 1); /* what it needed can go ... */
+	assert_int_equal(bench->heard.processes_ended, 0); /* ... but a child may ask for it */
 	child = fake_catalog_open(&bench->engine, (uint32_t)getpid());
 	assert_int_not_equal(child, catalog);
 	fake_process(&bench->engine, child, (uint32_t)getpid(), catalog, 9);

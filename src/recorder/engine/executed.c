@@ -56,8 +56,11 @@ struct executed {
 	struct executed_options options;
 	struct map ids; /* hash of module, address and length to block */
 	ARRAY(struct executed_block) blocks; /* entry 0 is unused */
+	ARRAY(uint32_t) next; /* by block: the one that a catalog told of behind it last; 0: none */
+	uint32_t last; /* the block that was told of last */
 	ARRAY(uint64_t) folded; /* by block: what the thread executed that is being stored */
-	ARRAY(uint32_t) touched; /* blocks of which that is not 0 */
+	ARRAY(uint64_t) touched; /* a bit for each block: that may not be 0 */
+	ARRAY(struct store_executed) rows; /* on their way to the store */
 	ARRAY(struct executed_thread *) threads; /* that run */
 	uint64_t store_due; /* CLOCK_MONOTONIC: what runs is stored again */
 	ARRAY(struct executed_process *) processes; /* that run */
@@ -89,6 +92,7 @@ void executed_create(struct recorder *recorder, const struct executed_options *o
 	executed->options = *options;
 	*array_push(&executed->blocks) = (struct executed_block){};
 	*array_push(&executed->folded) = 0;
+	*array_push(&executed->next) = 0;
 	*ret = executed;
 }
 
@@ -99,7 +103,9 @@ void executed_destroy(struct executed *executed)
 	map_deinit(&executed->ids);
 	array_deinit(&executed->blocks);
 	array_deinit(&executed->folded);
+	array_deinit(&executed->next);
 	array_deinit(&executed->touched);
+	array_deinit(&executed->rows);
 	array_deinit(&executed->threads);
 	array_each(&executed->processes, process)
 		free(*process);
@@ -198,6 +204,15 @@ static void on_process(void *ctx, struct engine_process *process)
 	*array_push(&executed->processes) = mine;
 }
 
+/* Paths of a process take more memory than all else that is known of it. */
+static void on_process_over(void *ctx, struct engine_process *process)
+{
+	struct executed_process *mine = process->user;
+
+	if (mine->paths)
+		paths_process_finish(take_ptr(mine->paths));
+}
+
 static void on_process_end(void *ctx, struct engine_process *process)
 {
 	struct executed *executed = ctx;
@@ -275,7 +290,13 @@ static int block_store(struct executed *executed, uint32_t id, const struct exec
 	return err ? err : store_block_put(executed->store, &row);
 }
 
-static uint32_t block_number(struct executed *executed, const struct executed_block *block)
+static bool block_is(const struct executed_block *a, const struct executed_block *b)
+{
+	return a->address == b->address && a->module.v == b->module.v && a->length == b->length &&
+	       a->instructions == b->instructions;
+}
+
+static uint32_t block_find(struct executed *executed, const struct executed_block *block)
 {
 	uint64_t key = hash64_pair(hash64_pair(block->module.v, block->address),
 				   (uint64_t)block->length << 32 | block->instructions);
@@ -287,12 +308,31 @@ static uint32_t block_number(struct executed *executed, const struct executed_bl
 	*id = executed->blocks.count;
 	*array_push(&executed->blocks) = *block;
 	*array_push(&executed->folded) = 0;
+	*array_push(&executed->next) = 0;
 	executed_fail(executed, block_store(executed, (uint32_t)*id, block));
 	return (uint32_t)*id;
 }
 
+/*
+ * Catalogs of processes that run the same program tell of its blocks in much the same order: mostly
+ * a block is the one that came behind the same block before, which takes no search.
+ */
+static uint32_t block_number(struct executed *executed, const struct executed_block *block)
+{
+	uint32_t *next = &executed->next.items[executed->last];
+
+	if (!*next || !block_is(&executed->blocks.items[*next], block)) {
+		uint32_t found = block_find(executed, block);
+
+		executed->next.items[executed->last] = found;
+		executed->last = found;
+		return found;
+	}
+	return executed->last = *next;
+}
+
 static void block_place(struct executed *executed, const struct engine_process *process,
-			uint32_t index)
+			uint32_t index, uint64_t now)
 {
 	const struct executed_process *mine = process->user;
 	const struct stream_block *wire = &process->segments->blocks.items[index];
@@ -301,7 +341,7 @@ static void block_place(struct executed *executed, const struct engine_process *
 
 	if (!wire->instructions)
 		return;
-	loadmap_resolve(executed->loadmap, mine->image, wire->pc, clock_monotonic(), &block.module,
+	loadmap_resolve(executed->loadmap, mine->image, wire->pc, now, &block.module,
 			&block.address);
 	process->segments->marks.items[index] = block_number(executed, &block);
 }
@@ -310,14 +350,17 @@ static void on_record(void *ctx, struct engine_process *process, const struct st
 		      uint32_t first)
 {
 	struct executed *executed = ctx;
+	uint32_t count = (uint32_t)process->segments->blocks.count;
+	uint64_t now;
 
 	if (record->type == STREAM_RECORD_MODULE)
 		module_apply(executed, process, (const void *)record);
 	executed->native += record->type == STREAM_RECORD_NATIVE;
-	if (executed->options.tasks_only)
+	if (executed->options.tasks_only || first == count)
 		return;
-	for (uint32_t i = first; i < process->segments->blocks.count; i++)
-		block_place(executed, process, i);
+	now = clock_monotonic();
+	for (uint32_t i = first; i < count; i++)
+		block_place(executed, process, i, now);
 }
 
 struct thread_id executed_thread_id(const struct engine_thread *thread)
@@ -390,30 +433,31 @@ static void on_counts(void *ctx, struct engine_thread *thread, uint32_t first,
 	}
 }
 
+/* There is a place for each block. */
+static inline void block_fold(struct executed *executed, uint32_t block, uint64_t count)
+{
+	executed->folded.items[block] += count;
+	executed->touched.items[block / 64] |= UINT64_C(1) << block % 64;
+}
+
 static void segment_fold(struct executed *executed, const struct segment_table *segments,
 			 uint32_t number, uint64_t count)
 {
 	const struct segment *segment = NULL;
 	const struct segment_table *table = segment_table_find(segments, number, &segment);
 
-	for (uint32_t i = 0; table && i <= segment->whole; i++) {
-		uint32_t block = table->marks.items[segment_block(segment, i)];
-
-		if (!executed->folded.items[block])
-			*array_push(&executed->touched) = block;
-		executed->folded.items[block] += count;
-	}
+	for (uint32_t i = 0; table && i <= segment->whole; i++)
+		block_fold(executed, table->marks.items[segment_block(segment, i)], count);
 }
 
 /* Paths tell counts by block. */
 static void blocks_fold(struct executed *executed, uint64_t *counts, size_t count)
 {
-	for (size_t i = 1; i < count; i++) {
-		if (counts[i])
-			*array_push(&executed->touched) = (uint32_t)i;
-		executed->folded.items[i] += counts[i];
-		counts[i] = 0;
-	}
+	for (size_t i = 1; i < count; i++)
+		if (counts[i]) {
+			block_fold(executed, (uint32_t)i, counts[i]);
+			counts[i] = 0;
+		}
 }
 
 static void counts_fold(struct executed *executed, struct executed_thread *mine)
@@ -422,6 +466,7 @@ static void counts_fold(struct executed *executed, struct executed_thread *mine)
 	uint64_t *counts = mine->counts.items;
 	size_t count = mine->counts.count;
 
+	zeros_extend(&executed->touched, executed->folded.count / 64 + 1);
 	if (mine->paths) {
 		counts = paths_thread_counts(mine->paths, &count);
 		blocks_fold(executed, counts, count);
@@ -432,13 +477,6 @@ static void counts_fold(struct executed *executed, struct executed_thread *mine)
 			segment_fold(executed, segments, (uint32_t)i, counts[i]);
 			counts[i] = 0;
 		}
-}
-
-static int by_number(const void *a, const void *b)
-{
-	uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
-
-	return (left > right) - (left < right);
 }
 
 /* Segments share blocks: a mark is stored once, whichever segment has it first. */
@@ -452,21 +490,35 @@ static bool is_marked(struct executed *executed, struct executed_thread *mine, u
 	return was;
 }
 
-static int block_count_store(struct executed *executed, struct executed_thread *mine,
-			     uint32_t block)
+/* Block 0 is none. */
+static void block_take(struct executed *executed, struct executed_thread *mine, uint32_t block)
 {
 	uint64_t count = executed->folded.items[block];
 
 	executed->folded.items[block] = 0;
-	if (!block)
-		return 0;
+	if (!block || !count)
+		return;
 	if (executed->options.marks) {
 		if (is_marked(executed, mine, block))
-			return 0;
+			return;
 		count = 1;
 	}
 	executed->blocks.items[block].count += count;
-	return store_execution_add(executed->store, (struct block_id){ block }, mine->id, count);
+	*array_push(&executed->rows) = (struct store_executed){ { block }, count };
+}
+
+/* In ascending order, what was folded. */
+static void blocks_take(struct executed *executed, struct executed_thread *mine)
+{
+	executed->rows.count = 0;
+	for (size_t i = 0; i < executed->touched.count; i++) {
+		uint64_t bits = executed->touched.items[i];
+
+		executed->touched.items[i] = 0;
+		for (; bits; bits &= bits - 1)
+			block_take(executed, mine,
+				   (uint32_t)(i * 64) + (uint32_t)__builtin_ctzll(bits));
+	}
 }
 
 static int segments_account(struct executed *executed, struct executed_thread *mine)
@@ -487,16 +539,12 @@ static int segments_account(struct executed *executed, struct executed_thread *m
 /* What is new since it was last stored. */
 static int thread_store(struct executed *executed, struct executed_thread *mine)
 {
-	int err = 0;
+	int err;
 
 	counts_fold(executed, mine);
-	qsort(executed->touched.items, executed->touched.count, sizeof(uint32_t), by_number);
-	array_each(&executed->touched, block) {
-		int failed = block_count_store(executed, mine, *block);
-
-		err = err ? err : failed;
-	}
-	executed->touched.count = 0;
+	blocks_take(executed, mine);
+	err = store_executions_add(executed->store, mine->id, executed->rows.items,
+				   executed->rows.count);
 	return err ? err : segments_account(executed, mine);
 }
 
@@ -549,6 +597,7 @@ struct engine_sink executed_engine_sink(struct executed *executed)
 		.segments = on_segments,
 		.counts = on_counts,
 		.thread_end = on_thread_end,
+		.process_over = on_process_over,
 		.process_end = on_process_end,
 		.totals = on_totals,
 		.ctx = executed,

@@ -11,6 +11,7 @@
 #include "recorder/engine/paths.h"
 
 #include <errno.h>
+#include <malloc.h>
 
 #include "base/err.h"
 #include "paths/cyclepack.h"
@@ -19,6 +20,7 @@
 enum {
 	LEVELS_BELOW = 2, /* paths and strata */
 	LAYERS = 2,
+	TRIM_BYTES = 64 << 20, /* given back to malloc(), before it is asked to give them back */
 };
 
 struct paths {
@@ -27,6 +29,7 @@ struct paths {
 	int err; /* the first failure */
 	char *err_sentence;
 	struct cycles_stats lookups; /* of processes that have ended */
+	size_t freed; /* bytes that processes had which have ended, since malloc() was trimmed */
 };
 
 struct paths_process {
@@ -269,9 +272,20 @@ static void lookups_add(struct paths *paths, const struct layer_space *space)
 	}
 }
 
+/* malloc() keeps what lies between memory in use: of hundreds of processes that adds up. */
+static void memory_give_back(struct paths *paths, size_t bytes)
+{
+	paths->freed += bytes;
+	if (paths->freed < TRIM_BYTES)
+		return;
+	malloc_trim(0);
+	paths->freed = 0;
+}
+
 void paths_process_finish(struct paths_process *process)
 {
 	struct paths *paths = process->paths;
+	size_t bytes = process->space ? flow_space_memory(process->space) : 0;
 	int err = process->space ? flow_space_finish(process->space) : 0;
 
 	if (!err)
@@ -288,6 +302,7 @@ void paths_process_finish(struct paths_process *process)
 	array_deinit(&process->weights);
 	array_deinit(&process->blocks);
 	free(process);
+	memory_give_back(paths, bytes);
 }
 
 /* --- Threads ---------------------------------------------------------------------------------- */

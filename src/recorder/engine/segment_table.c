@@ -73,6 +73,29 @@ void segment_table_release(struct segment_table *table)
 	}
 }
 
+#define array_trim(array)                                                                          \
+	do {                                                                                       \
+		if ((array)->count) {                                                              \
+			(array)->capacity = (array)->count;                                        \
+			(array)->items = mem_realloc((array)->items, (array)->count,               \
+						     sizeof(*(array)->items));                     \
+		}                                                                                  \
+	} while (0)
+
+void segment_table_trim(struct segment_table *table)
+{
+	array_trim(&table->blocks);
+	array_trim(&table->marks);
+	array_trim(&table->segments);
+}
+
+size_t segment_table_memory(const struct segment_table *table)
+{
+	return sizeof(*table) + table->blocks.capacity * sizeof(*table->blocks.items) +
+	       table->marks.capacity * sizeof(*table->marks.items) +
+	       table->segments.capacity * sizeof(*table->segments.items);
+}
+
 uint32_t segment_table_limit(const struct segment_table *table)
 {
 	return table->inherited + (uint32_t)table->segments.count;

@@ -59,6 +59,11 @@ struct segment_table *segment_table_create(struct segment_table *parent, uint32_
 void segment_table_release(struct segment_table *table);
 DEFINE_AUTO(struct segment_table, segment_table_release)
 
+/* Nothing will be added any more: gives back the memory that was for that. */
+void segment_table_trim(struct segment_table *table);
+/* Bytes, without what is shared with the parent. */
+size_t segment_table_memory(const struct segment_table *table);
+
 /* Every segment that is known has a smaller number. */
 uint32_t segment_table_limit(const struct segment_table *table);
 /* false: every number from 1 to the limit is known. */
