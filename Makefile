@@ -6,6 +6,9 @@
 #	make check	everything CI runs; the last line is the total
 #	make check-engine	every command of tests/conformance and a million random sequences of instructions,
 #			natively and in the engine
+#	make check-wide		thousands of commands, as far as their programs are installed, and the test suites of
+#			Debian source packages, natively and in the engine: hours. WIDE="--tool each" runs
+#			each command with every tool, WIDE="--every 3" a third of them
 #	make check-kernels	every kernel that the package lists offer, in emulated machines with several kinds of CPU;
 #			writes the table of docs/where-it-runs.md. KERNELS names further .deb files
 #	make bench	the measurements in bench/
@@ -18,6 +21,7 @@ BUILD ?= build
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 5
 KERNELS ?=
+WIDE ?=
 
 DEPS_BUILD = gcc libc6-dev meson ninja-build pkgconf clang llvm bpftool libbpf-dev libelf-dev libdw-dev \
 	libzydis-dev libzycore-dev libsqlite3-dev libzstd-dev zlib1g-dev libxxhash-dev libjansson-dev \
@@ -33,10 +37,12 @@ DEPS_CHECK = $(DEPS_DEMO) binutils chromium chromium-driver clang-format fish g+
 	libbz2-dev libcap2-bin libclang-rt-dev libcmocka-dev linux-perf lld lua5.4 mandoc node-typescript povray \
 	povray-examples povray-includes protobuf-compiler python3 qemu-system-x86 redis-server sqlite3 tmux util-linux \
 	valgrind xz-utils zsh zstd $(DEPS_CONFORMANCE)
+# What the source packages of tests/conformance/suites need to be built and tested.
+DEPS_SUITES = autoconf automake autopoint bison dejagnu dpkg-dev flex gettext gperf help2man libtool texinfo
 # What bench/ compares with, besides.
 DEPS_BENCH = bpftrace
 
-.PHONY: all deps deps-demo deps-check build demo check check-engine check-kernels bench lint fmt docs dist install clean
+.PHONY: all deps deps-demo deps-check build demo check check-engine check-wide check-kernels bench lint fmt docs dist install clean
 
 all: build
 
@@ -63,6 +69,11 @@ check-engine: deps-check build
 	@BUILD=$(BUILD) tests/conformance/run
 	@BUILD=$(BUILD) tests/conformance/run --tool blocks corners/
 	@BUILD=$(BUILD) ASSAY=$(BUILD)/assay INSNFUZZ_SEQUENCES=1000000 tests/e2e/engine_insns.py
+
+check-wide: deps-check build
+	@tools/deps $(DEPS_SUITES)
+	@BUILD=$(BUILD) tests/conformance/run --wide $(WIDE)
+	@BUILD=$(BUILD) tests/conformance/suites
 
 # TCG emulates up to AVX2: qemu64 has SSE2, Nehalem SSE4.2, Haswell AVX2, max all that is emulated.
 check-kernels: deps-check build

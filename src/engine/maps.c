@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /*
- * Shows the program /proc/self/maps, smaps and status as they would be without the engine, and
- * watches /proc/self/mem, through which it may change its code.
+ * Shows the program /proc/self/maps, smaps, numa_maps and status as they would be without the
+ * engine, and watches /proc/self/mem, through which it may change its code.
  *
- * A program that opens its maps or smaps gets a file in memory with the same lines, less what is
+ * A program that opens one of its maps gets a file in memory with the same lines, less what is
  * the engine's. The kernel joins neighbouring mappings, so a line may be the program's in part:
  * that part is left. In status, handlers of faults and blocked signals are as the program believes
  * them to be. The file holds what was true when it was opened; a program that reads the real file
@@ -22,7 +22,7 @@
 enum {
 	LINE_MAX = 8192,
 	READ_SIZE = 4096,
-	NAME_MAX = 64, /* of what is looked at: "/proc/PID/task/TID/smaps" is shorter */
+	NAME_MAX = 64, /* of what is looked at: "/proc/PID/task/TID/numa_maps" is shorter */
 	CLOSE_ON_EXEC = 02000000,
 	SIGNALS = 64,
 };
@@ -117,7 +117,8 @@ static enum kind own_kind(long fd)
 		return KIND_OTHER;
 	path[length] = 0;
 	rest = own_folder(path);
-	if (rest && (text_ends(rest, "/maps") || text_ends(rest, "/smaps")))
+	if (rest && (text_ends(rest, "/maps") || text_ends(rest, "/smaps") ||
+		     text_ends(rest, "/numa_maps")))
 		return KIND_MAPS;
 	if (rest && text_ends(rest, "/mem"))
 		return KIND_MEMORY;
@@ -180,14 +181,22 @@ static void part_write(uint64_t start, uint64_t end, const char *rest, size_t si
 	filter.keep = true;
 }
 
-/* A line, with its end. Those of one mapping in smaps follow the line with its addresses. */
+/*
+ * A line, with its end. Those of one mapping in smaps follow the line with its addresses; numa_maps
+ * has one address in a line, so what the kernel has joined there is whose the first page is.
+ */
 static void line_filter(const char *line, size_t size)
 {
 	struct engine_mapping ours = {};
 	uint64_t start, end;
 	const char *at = line;
 
-	if (!hex_take(&at, &start) || *at++ != '-' || !hex_take(&at, &end) || *at != ' ') {
+	if (hex_take(&at, &start) && *at == ' ') {
+		if (!memory_is_ours(start))
+			text_write(line, size);
+		return;
+	}
+	if (at == line || *at++ != '-' || !hex_take(&at, &end) || *at != ' ') {
 		if (filter.keep)
 			text_write(line, size);
 		return;

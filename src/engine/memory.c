@@ -23,6 +23,12 @@ void memory_hide(uint64_t start, uint64_t size)
 	sys_3(madvise, start, size, MADV_DONTDUMP);
 }
 
+/* Mappings are whole pages, whoever wants less: in the maps the program sees, no part is left. */
+static uint64_t pages_of(uint64_t size)
+{
+	return (size + PAGE - 1) & ~(uint64_t)(PAGE - 1);
+}
+
 /*
  * Adjacent mappings are joined. If there are too many, the rest is not noted, and stays mapped
  * after the engine has left the process.
@@ -49,7 +55,7 @@ static void mapping_add(uint64_t start, uint64_t size)
 
 void memory_note(uint64_t start, uint64_t size)
 {
-	mapping_add(start, size);
+	mapping_add(start, pages_of(size));
 	limits_follow();
 }
 
@@ -120,7 +126,7 @@ const struct thread *memory_wanted(uint64_t start, uint64_t size)
 
 void memory_unmap(void *memory, size_t size)
 {
-	mapping_forget((uint64_t)memory, (uint64_t)memory + size);
+	mapping_forget((uint64_t)memory, (uint64_t)memory + pages_of(size));
 	sys_2(munmap, memory, size);
 	limits_follow();
 }

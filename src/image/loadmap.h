@@ -55,7 +55,8 @@ struct loadmap_mapping {
 };
 
 /*
- * Freed LOADMAP_KEEP after its end, but not before loadmap_each_ended() told it where that is used.
+ * Freed LOADMAP_KEEP after its end, but not before loadmap_each_ended() told it where that is used,
+ * and not while it is held.
  */
 struct loadmap_process {
 	struct process_id id;
@@ -65,6 +66,7 @@ struct loadmap_process {
 		*mappings; /* in order of appearance; those that ended long ago are dropped */
 	size_t mapping_count;
 	uint32_t changes; /* grows whenever the current mappings change */
+	uint32_t holders; /* see loadmap_hold() */
 	bool replaced; /* it ended by exec: the pid goes on with another program */
 	bool overlapped; /* a mapping was replaced or removed since the owner last cleared this */
 };
@@ -88,6 +90,9 @@ int loadmap_apply(struct loadmap *map, const struct event *event);
  * "[unknown]".
  */
 struct loadmap_process *loadmap_process_at(struct loadmap *map, uint32_t pid, uint64_t time);
+/* Until it is released, an image stays valid, however long ago it ended. */
+void loadmap_hold(struct loadmap_process *process);
+void loadmap_release(struct loadmap_process *process);
 /* The thread's row; made when new. */
 struct thread_id loadmap_thread(struct loadmap *map, struct loadmap_process *process, uint32_t tid,
 				uint64_t time);

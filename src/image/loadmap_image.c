@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Images and their threads: made, ended, forgotten. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -162,15 +163,28 @@ static void image_free(struct loadmap *map, struct loadmap_image *image)
 	free(image);
 }
 
+void loadmap_hold(struct loadmap_process *process)
+{
+	process->holders++;
+}
+
+void loadmap_release(struct loadmap_process *process)
+{
+	assert(process->holders > 0);
+	process->holders--;
+}
+
 void loadmap_images_forget(struct loadmap *map)
 {
-	struct loadmap_image *image;
+	struct loadmap_image *image = TAILQ_FIRST(&map->ended), *next;
 
-	while ((image = TAILQ_FIRST(&map->ended))) {
+	for (; image; image = next) {
+		next = TAILQ_NEXT(image, ended_link);
 		if (image->process.to + LOADMAP_KEEP >= map->now ||
 		    (image->untold && map->ends_wanted))
 			return;
-		image_free(map, image);
+		if (!image->process.holders)
+			image_free(map, image);
 	}
 }
 

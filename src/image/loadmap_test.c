@@ -427,6 +427,28 @@ static void memory_is_given_back(void **state)
 	assert_true(loadmap_process_at(map, SHELL, time)->mapping_count < 2000);
 }
 
+/* Whoever is late with what a process did can still ask for it. */
+static void held_process_outlives_its_end(void **state)
+{
+	struct loadmap *map = *state;
+	struct loadmap_process *held;
+	struct loadmap_mapping found;
+	uint64_t late = 3 * LOADMAP_KEEP;
+
+	process_exec(map, P, "true", 1);
+	file_map(map, P, 0x1000, 0x2000, 0, "/none/true", 1);
+	held = loadmap_process_at(map, P, 1);
+	loadmap_hold(held);
+	thread_exit(map, P, P, 5);
+	process_exec(map, SHELL, "sh", late);
+	process_exec(map, SHELL, "sh", late + 1);
+	assert_ptr_equal(loadmap_process_at(map, P, 2), held);
+	assert_true(loadmap_find(map, held, 0x1000, 2, &found));
+	loadmap_release(held);
+	process_exec(map, SHELL, "sh", late + 2);
+	assert_string_equal(loadmap_thread_comm(map, loadmap_process_at(map, P, 2), P), "");
+}
+
 static void memory_file_path(char ret[64])
 {
 	snprintf(ret, 64, "/tmp/perf-%d.map", (int)getpid());
@@ -644,6 +666,7 @@ int main(void)
 		WITH_MAP(threads_have_rows_of_their_own),
 		WITH_MAP(mappings_agree_with_a_model),
 		WITH_MAP(memory_is_given_back),
+		WITH_MAP(held_process_outlives_its_end),
 		WITH_MAP(code_without_a_file_is_named_by_a_perf_map),
 		WITH_MAP(link_is_no_perf_map),
 		WITH_MAP(hard_link_is_no_perf_map),

@@ -143,6 +143,25 @@ static void scene_maps_files(void)
 	printf("done\n");
 }
 
+/* What numa_maps has and maps has not. */
+static void scene_maps_numa(void)
+{
+	int count = maps_read(mappings, 4096), strange = 0, known = 0;
+	FILE *file = fopen("/proc/self/numa_maps", "r");
+	char line[8192];
+
+	while (file && fgets(line, sizeof(line), file)) {
+		uintptr_t start = strtoul(line, NULL, 16);
+		bool found = false;
+
+		for (int i = 0; i < count; i++)
+			found |= mappings[i].start == start;
+		strange += !found;
+		known += found && strstr(line, "file=") != NULL;
+	}
+	printf("%d %d\n", strange, known);
+}
+
 /* Where am I, by the maps; my stack; the heap. */
 static void scene_maps_find(void)
 {
@@ -329,6 +348,7 @@ static const struct scene scenes[] = {
 	{ "maps-openat2", scene_maps_openat2 },
 	{ "maps-files", scene_maps_files },
 	{ "maps-find", scene_maps_find },
+	{ "maps-numa", scene_maps_numa },
 	{ "backtrace", scene_backtrace },
 	{ "backtrace-signal", scene_backtrace_signal },
 	{ "dlopen", scene_dlopen },

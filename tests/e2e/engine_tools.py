@@ -154,6 +154,16 @@ class Tools(unittest.TestCase):
         self.assertEqual(of("opcodes", told)["bswap"], 2 * 1000)
         self.assertEqual(of("calls", told)[self.site("rare_call")], 3 * 1000)
 
+    def test_maps(self):
+        """What tools need is not in the maps that the program sees, nor is the rest of its last page: valgrind aborts at that."""
+        for tools in ("none", "count", "blocks", "paths", "coverage", *SINGLE, ",".join(SINGLE)):
+            run = subprocess.run([lib.ASSAY, "trace", "-q", "--tool", tools, "-o", lib.scratch("maps.db"), "--", "cat",
+                                  "/proc/self/maps"], capture_output=True, text=True, check=True, timeout=SECONDS)
+            parts = [line for line in run.stdout.splitlines()
+                     if any(int(end, 16) % mmap.PAGESIZE for end in line.split()[0].split("-"))]
+            self.assertIn("[stack]", run.stdout)
+            self.assertEqual(parts, [], tools)
+
     def test_wrong_usage(self):
         for tools, text in (("opcodes,nothing", "--tool opcodes,nothing: takes native, none, count"),
                             ("none,count", "cannot be combined"), ("count,", "--tool count,: takes native")):

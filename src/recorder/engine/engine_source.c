@@ -255,9 +255,37 @@ static bool pid_is_ours(const struct engine_source *source, const struct stream_
 	return space && space == source->pid_space;
 }
 
+static void slot_discover(struct engine_source *source, uint32_t index);
+
+/* Looks at the slots that engines have taken last, by their hint. */
+static void hint_follow(struct engine_source *source, uint32_t first, struct view *view)
+{
+	uint32_t hint = __atomic_load_n(&view->area->hint, __ATOMIC_RELAXED) % SLOTS;
+
+	for (; view->hint != hint; view->hint = (view->hint + 1) % SLOTS)
+		slot_discover(source, first + view->hint);
+}
+
 /*
- * Programs that a process executes one after the other have memories with growing numbers, and may
- * be found in any order: an older one that is found later has ended, not the newer one.
+ * Discovers what the process executed before, in memories that may come later in our list: sinks
+ * hear of programs in the order in which a process executed them.
+ */
+static void older_discover(struct engine_source *source, const struct view *newer)
+{
+	for (uint32_t i = 0; newer->pid && i < source->views.count; i++) {
+		struct view *view = &source->views.items[i];
+
+		if (!view->bytes || view->pid != newer->pid || view->number >= newer->number)
+			continue;
+		hint_follow(source, i * SLOTS, view);
+		for (uint32_t j = 0; j < view->window; j++)
+			slot_discover(source, i * SLOTS + j);
+	}
+}
+
+/*
+ * Programs that a process executes one after the other have memories with growing numbers: an older
+ * one that is found later all the same has ended, not the newer one.
  */
 static void process_discover(struct engine_source *source, uint32_t index, uint32_t said)
 {
@@ -265,6 +293,7 @@ static void process_discover(struct engine_source *source, uint32_t index, uint3
 	uint32_t known = view_of(source, index)->pid, pid = known ? known : said;
 	uint32_t number = view_of(source, index)->number;
 
+	older_discover(source, view_of(source, index));
 	process->source = source;
 	process->slot = index;
 	process->told.pid = pid;
@@ -340,15 +369,6 @@ static void slot_discover(struct engine_source *source, uint32_t index)
 	index = index % SLOTS + MARGIN;
 	if (index > view->window)
 		view->window = index < SLOTS ? index : SLOTS;
-}
-
-/* Looks at the slots that engines have taken last, by their hint. */
-static void hint_follow(struct engine_source *source, uint32_t first, struct view *view)
-{
-	uint32_t hint = __atomic_load_n(&view->area->hint, __ATOMIC_RELAXED) % SLOTS;
-
-	for (; view->hint != hint; view->hint = (view->hint + 1) % SLOTS)
-		slot_discover(source, first + view->hint);
 }
 
 /*
@@ -440,13 +460,28 @@ static bool parent_is_missing(struct engine_source *source, struct process *proc
 	return true;
 }
 
+/* What the process executed before, if sinks have not heard of that yet; NULL otherwise. */
+static struct process *replaced_untold(const struct engine_source *source,
+				       const struct process *process)
+{
+	if (process->catalog.table || !process->told.replaces)
+		return NULL;
+	array_each(&source->processes, other)
+		if ((*other)->told.number == process->told.replaces)
+			return (*other)->catalog.table ? NULL : *other;
+	return NULL;
+}
+
 static bool catalog_drain(struct engine_source *source, struct process *process)
 {
 	const struct catalog_handlers handlers = { on_process, on_record, process };
+	struct process *replaced = replaced_untold(source, process);
 	size_t size;
 
+	if (replaced)
+		catalog_drain(source, replaced);
 	ring_look(&process->ring, sizeof(uint64_t), 0, process->final);
-	process->waits = parent_is_missing(source, process);
+	process->waits = (replaced && replaced->waits) || parent_is_missing(source, process);
 	if (process->waits) {
 		process->final = false;
 		return true;

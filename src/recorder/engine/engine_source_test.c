@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/map.h"
+#include "base/memories.h"
 #include "support/engine_bench.h"
 
 static pid_t dead_child(void)
@@ -236,6 +237,73 @@ static void test_an_exec_ends_what_was_before(void **state)
 	engine_source_finish(bench->source);
 	assert_int_equal(bench->heard.count, 3);
 	assert_int_equal(bench->heard.processes_ended, 2);
+}
+
+enum { PROGRAMS = 2, PID = 4000000 };
+
+/* Memories of their own: PROGRAMS that hold nothing and have gone, and as many of one process. */
+struct programs {
+	struct memories *memories;
+	struct fake_engine engines[2 * PROGRAMS];
+};
+
+static void programs_begin(struct engine_bench *bench, struct programs *ret)
+{
+	ret->memories = memories_create();
+	engine_source_memories_set(bench->source, ret->memories);
+	for (uint32_t i = 0; i < 2 * PROGRAMS; i++) {
+		struct fake_engine *engine = &ret->engines[i];
+		struct memory *memory;
+
+		fake_engine_init(engine, 0);
+		memory = memories_add(ret->memories, engine->memory, engine->size, PID, 0);
+		memory->ended = i < PROGRAMS;
+		if (i == PROGRAMS - 1)
+			engine_bench_settle(bench);
+	}
+}
+
+/*
+ * The places of memories that are gone are taken from behind: what a process executed last is found
+ * first.
+ */
+static void test_programs_are_told_in_their_order(void **state)
+{
+	struct engine_bench *bench = *state;
+	struct programs programs;
+
+	programs_begin(bench, &programs);
+	for (uint32_t i = 0; i < PROGRAMS; i++) {
+		struct fake_engine *engine = &programs.engines[PROGRAMS + i];
+		uint32_t catalog = fake_catalog_open(engine, PID), number = PROGRAMS + i + 1;
+
+		fake_process(engine, catalog, PID, number * STREAM_SLOT_COUNT + catalog, 0);
+	}
+	engine_source_sweep(bench->source);
+	assert_int_equal(bench->heard.processes, PROGRAMS);
+	assert_int_equal(bench->heard.replaces, 1);
+	engine_source_finish(bench->source);
+	engine_source_destroy(bench->source);
+	bench->source = NULL;
+	memories_destroy(programs.memories);
+}
+
+/* The first program's catalog waits for that of its parent, which does not come; so does the next.
+ */
+static void test_programs_wait_for_those_before(void **state)
+{
+	struct engine_bench *bench = *state;
+	uint32_t pid = (uint32_t)getpid(), first, next, absent = STREAM_SLOT_COUNT - 1;
+
+	first = fake_catalog_open(&bench->engine, pid);
+	fake_process(&bench->engine, first, pid, absent, 0);
+	next = fake_catalog_open(&bench->engine, pid);
+	fake_process(&bench->engine, next, pid, next, 0);
+	engine_source_sweep(bench->source);
+	assert_int_equal(bench->heard.processes, 0);
+	engine_bench_settle(bench);
+	assert_int_equal(bench->heard.processes, 2);
+	assert_int_equal(bench->heard.replaces, 1);
 }
 
 /* Until its exec the child of a vfork writes as a thread of its parent. */
@@ -502,6 +570,8 @@ int main(void)
 		TEST(test_a_child_is_found_before_its_parent),
 		TEST(test_a_child_outlives_its_parent),
 		TEST(test_an_exec_ends_what_was_before),
+		TEST(test_programs_are_told_in_their_order),
+		TEST(test_programs_wait_for_those_before),
 		TEST(test_vfork),
 		TEST(test_an_append_is_taken_back),
 		TEST(test_a_killed_process_loses_nothing),

@@ -31,7 +31,7 @@ enum { STORE_SHARE = 10 }; /* a part in so many of the time, at most, stores wha
 
 /* A process's, or a thread's, as the sink's user data. */
 struct executed_process {
-	struct loadmap_process *image; /* valid until the process has ended */
+	struct loadmap_process *image; /* held */
 	uint32_t number;
 	bool nameless;
 	bool replaced;
@@ -96,6 +96,12 @@ void executed_create(struct recorder *recorder, const struct executed_options *o
 	*ret = executed;
 }
 
+static void process_free(struct executed_process *process)
+{
+	loadmap_release(process->image);
+	free(process);
+}
+
 void executed_destroy(struct executed *executed)
 {
 	if (!executed)
@@ -108,7 +114,7 @@ void executed_destroy(struct executed *executed)
 	array_deinit(&executed->rows);
 	array_deinit(&executed->threads);
 	array_each(&executed->processes, process)
-		free(*process);
+		process_free(*process);
 	array_deinit(&executed->processes);
 	free(executed->err_sentence);
 	free(executed);
@@ -198,6 +204,7 @@ static void on_process(void *ctx, struct engine_process *process)
 	procfs_identity((pid_t)process->pid, now, event_apply, executed);
 	mine->number = process->number;
 	mine->image = loadmap_process_at(executed->loadmap, process->pid, now);
+	loadmap_hold(mine->image);
 	if (executed->options.paths)
 		mine->paths = paths_process_create(executed->options.paths, mine->image->id);
 	process->user = mine;
@@ -231,7 +238,7 @@ static void on_process_end(void *ctx, struct engine_process *process)
 			executed->processes.items[kept++] = executed->processes.items[i];
 	executed->processes.count = kept;
 	process->user = NULL;
-	free(mine);
+	process_free(mine);
 }
 
 /* --- Records ---------------------------------------------------------------------------------- */
