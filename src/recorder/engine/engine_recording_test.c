@@ -334,6 +334,53 @@ static void test_raw_file(void **state)
 	assert_memory_equal(segments, expected, sizeof(expected));
 }
 
+static uint64_t executions_at(const struct profile *profile, uint64_t address)
+{
+	for (uint32_t i = 1; i < profile->block_count; i++)
+		if (profile->locations[profile->blocks[i].location].address == address)
+			return executions(profile, i);
+	return 0;
+}
+
+/*
+ * Segments that a signal cut short: what was executed of their last block is a block of its own,
+ * but for the last block of segment 4, which ended before its first instruction.
+ */
+static void test_paths_of_segments_cut_short(void **state)
+{
+	const struct paths_options paths = {};
+	struct engine_recording_options options = { .tool = "paths", .paths = &paths };
+	struct engine_recording *recording;
+	struct fake_engine engine;
+	struct recorder *recorder;
+	struct profile *p;
+	uint32_t catalog, thread;
+
+	fake_engine_init(&engine, 0);
+	options.shared = engine.memory;
+	options.shared_size = engine.size;
+	assert_int_equal(recording_make(&options, &recorder, &recording), 0);
+	catalog = program_tell(&engine, &thread);
+	fake_partial(&engine, catalog, 3, 1, 1, (struct stream_block){ 0x7777000100, 2, 1 });
+	fake_partial(&engine, catalog, 4, 1, 2, (struct stream_block){ 0x7777000200, 0, 0 });
+	fake_partial(&engine, catalog, 5, 1, 0, (struct stream_block){ 0x7777000300, 2, 1 });
+	fake_segments(&engine, thread, (uint32_t[]){ 1, 2, 3, 4, 5, 3 }, 6);
+	fake_end(&engine, thread);
+	assert_int_equal(recorder_start(recorder), 0);
+	assert_int_equal(recorder_finish(recorder), 0);
+	recorder_destroy(recorder);
+	assert_int_equal(profile_load(output, DOMAIN_ALL, &p), 0);
+	assert_int_equal(executions(p, block_find(p, "mix")), 5);
+	assert_int_equal(executions_at(p, 0x7777000000), 2);
+	assert_int_equal(executions_at(p, 0x7777000100), 2);
+	assert_int_equal(executions_at(p, 0x7777000200), 0);
+	assert_int_equal(executions_at(p, 0x7777000300), 1);
+	assert_int_equal(p->flow_count, 1);
+	assert_int_equal(p->flows[0].blocks, 10);
+	profile_destroy(p);
+	fake_engine_deinit(&engine);
+}
+
 /* A sample of this process in mix(), in the form in which perf's rings bring it. */
 static int sample_events(void *ctx)
 {
@@ -420,6 +467,7 @@ int main(void)
 		cmocka_unit_test(test_raw_file),
 		cmocka_unit_test(test_counters_give_the_same),
 		cmocka_unit_test(test_marks_count_once),
+		cmocka_unit_test(test_paths_of_segments_cut_short),
 		cmocka_unit_test(test_two_recordings),
 		cmocka_unit_test(test_nothing_is_left),
 	};

@@ -161,22 +161,30 @@ static void counts_add(void *context, struct flow *flow, const uint32_t *blocks,
 
 /* --- Processes -------------------------------------------------------------------------------- */
 
-/* A block that ended before its first instruction is none. */
+/*
+ * A block that ended before its first instruction is none; only the last of a segment can be one.
+ * That of a segment that was cut short lies elsewhere than the others.
+ */
 static size_t segment_blocks(void *context, uint32_t number, const uint32_t **ret)
 {
 	struct paths_process *process = context;
 	const struct segment *segment = NULL;
 	const struct segment_table *table = segment_table_find(process->segments, number, &segment);
+	const uint32_t *marks;
+	bool last;
 
-	process->blocks.count = 0;
-	for (uint32_t i = 0; table && i <= segment->whole; i++) {
-		uint32_t block = table->marks.items[segment_block(segment, i)];
-
-		if (block)
-			*array_push(&process->blocks) = block;
-	}
+	if (!table)
+		return 0;
+	marks = table->marks.items + segment->first;
+	last = table->marks.items[segment->last] != 0;
+	*ret = marks;
+	if (segment->last == segment->first + segment->whole || !last)
+		return segment->whole + last;
+	array_reserve(&process->blocks, (size_t)segment->whole + 1);
+	memcpy(process->blocks.items, marks, segment->whole * sizeof(*marks));
+	process->blocks.items[segment->whole] = table->marks.items[segment->last];
 	*ret = process->blocks.items;
-	return process->blocks.count;
+	return (size_t)segment->whole + 1;
 }
 
 struct paths_process *paths_process_create(struct paths *paths, struct process_id id)
