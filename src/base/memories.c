@@ -79,12 +79,20 @@ struct memory *memories_add(struct memories *memories, void *bytes, uint64_t siz
 
 struct memory *memories_after(struct memories *memories, uint32_t number)
 {
-	struct memory *found = NULL;
+	struct memory *found;
+	size_t low = 0, high;
 
 	pthread_mutex_lock(&memories->mutex);
-	for (size_t i = 0; i < memories->items.count && !found; i++)
-		if (memories->items.items[i]->number > number)
-			found = memories->items.items[i];
+	high = memories->items.count;
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (memories->items.items[middle]->number > number)
+			high = middle;
+		else
+			low = middle + 1;
+	}
+	found = low < memories->items.count ? memories->items.items[low] : NULL;
 	pthread_mutex_unlock(&memories->mutex);
 	return found;
 }

@@ -27,6 +27,7 @@ struct memory {
 	bool read; /* the reader needs it no more; atomic */
 	bool ended; /* its process has ended, or executes another program; atomic */
 	uint64_t ended_at; /* ns; only the follower uses it */
+	uint32_t served; /* its bell when the follower last looked at its requests */
 	uint32_t hints; /* of translations, that the follower has read (inject/sharing.c) */
 };
 

@@ -44,6 +44,11 @@
 static const long attached_pause =
 	50000000; /* ns between two checks of a process that is not our child */
 
+/* How long a slot may be held by a process that was killed. */
+static const uint64_t look_at_all = 50 * (uint64_t)NS_PER_MS;
+/* How late a request may be seen in the memory of a process that has ended. */
+static const long crowd_pause = 20 * NS_PER_MS;
+
 /* How long a command may take to end after the first signal to terminate. */
 static const uint64_t stop_patience = 3 * (uint64_t)NS_PER_S;
 /*
@@ -64,9 +69,11 @@ struct follow {
 	pid_t pid; /* the command; 0: the process was attached to */
 	int process; /* pidfd of the process that was attached to */
 	uint64_t end; /* when to stop; 0: never */
+	uint64_t looked; /* when all requests were last looked at */
 	uint64_t stopped; /* when the command was first told to end; 0: never */
 	int stops; /* signals after it that were not taken for the same one */
 	bool ended;
+	bool crowded; /* not all bells are listened to */
 	struct sharing *sharing; /* NULL: processes share nothing */
 	ARRAY(struct held) held;
 	struct follow_result result;
@@ -442,10 +449,15 @@ static void slot_serve(struct follow *follow, const struct memory *memory, bool 
 		slot_free(slot);
 }
 
-static void memory_serve(struct follow *follow, const struct memory *memory, bool closed)
+/* Whoever makes a request rings the bell behind it; one who was killed does not ring any more. */
+static void memory_serve(struct follow *follow, struct memory *memory, bool closed, bool all)
 {
 	struct engine_shared *shared = memory->bytes;
+	uint32_t rung = __atomic_load_n(&shared->bell, __ATOMIC_ACQUIRE);
 
+	if (!all && rung == memory->served)
+		return;
+	memory->served = rung;
 	for (size_t i = 0; i < ENGINE_REQUESTS; i++)
 		slot_serve(follow, memory, closed, &shared->requests[i]);
 }
@@ -453,10 +465,14 @@ static void memory_serve(struct follow *follow, const struct memory *memory, boo
 static void requests_serve(struct follow *follow, bool closed)
 {
 	struct memories *memories = inject_memories(follow->inject);
-	const struct memory *memory = memories_after(memories, 0);
+	struct memory *memory = memories_after(memories, 0);
+	uint64_t now = clock_monotonic();
+	bool all = closed || now - follow->looked >= look_at_all;
 
+	if (all)
+		follow->looked = now;
 	for (; memory; memory = memories_after(memories, memory->number))
-		memory_serve(follow, memory, closed);
+		memory_serve(follow, memory, closed, all);
 }
 
 /*
@@ -586,20 +602,29 @@ static void follow_close(struct follow *follow)
 	array_deinit(&follow->held);
 }
 
-/* Collects the bells of all memories; returns the number of the newest of these. */
-static uint32_t bells_collect(const struct follow *follow, struct bells *ret)
+/*
+ * Collects the bells of all memories; returns the number of the newest of these. Where there are
+ * too many, those of processes that have ended are left out, in whose memory only a child that was
+ * just forked may still make a request.
+ */
+static uint32_t bells_collect(struct follow *follow, struct bells *ret)
 {
 	struct memories *memories = inject_memories(follow->inject);
+	bool crowded = memories_count(memories) >= BELLS_MAX;
 	const struct memory *memory = memories_after(memories, 0);
 	uint32_t newest = 0;
 
 	ret->count = 0;
+	follow->crowded = false;
 	bells_add(ret, &bell, __atomic_load_n(&bell, __ATOMIC_SEQ_CST));
 	for (; memory; memory = memories_after(memories, memory->number)) {
 		uint32_t *word = &((struct engine_shared *)memory->bytes)->bell;
 
-		bells_add(ret, word, __atomic_load_n(word, __ATOMIC_SEQ_CST));
 		newest = memory->number;
+		if (crowded && __atomic_load_n(&memory->ended, __ATOMIC_ACQUIRE))
+			follow->crowded = true;
+		else
+			bells_add(ret, word, __atomic_load_n(word, __ATOMIC_SEQ_CST));
 	}
 	return newest;
 }
@@ -607,10 +632,11 @@ static uint32_t bells_collect(const struct follow *follow, struct bells *ret)
 /* The sleep has a timeout while there are processes whose end rings no bell. */
 static void sleep_until_rung(const struct follow *follow, const struct bells *bells)
 {
-	const struct timespec moment = { .tv_nsec = attached_pause }, look = { .tv_sec = 1 };
+	const struct timespec moment = { .tv_nsec = attached_pause }, look = { .tv_sec = 1 },
+			      crowd = { .tv_nsec = crowd_pause };
 	bool busy = !follow->pid || follow->stopped;
 
-	bells_wait(bells, busy ? &moment : &look);
+	bells_wait(bells, follow->crowded ? &crowd : busy ? &moment : &look);
 }
 
 static void serve(struct follow *follow, struct follow_result *ret)
