@@ -51,7 +51,8 @@ enum {
 	/* microseconds that threads are waited for, which adds up to 5 s */
 	YIELD_PAUSE_MIN = 40,
 	YIELD_PAUSE_MAX = 1000000,
-	POPULATE_BYTES = 64 << 10,
+	POPULATE_MIN = 16 << 10,
+	POPULATE_MAX = 256 << 10,
 	POPULATE_ROOM = 4 << 10, /* that fragments seldom exceed */
 	PAGE_MASK = 4095,
 };
@@ -427,14 +428,16 @@ static bool is_crowded(uint64_t pc)
 
 /*
  * Populates memory that is about to be written, piece by piece, because a fault for each page would
- * take several times as long. Old kernels do not support it.
+ * take several times as long: half as much as there is already. Old kernels do not support it.
  */
-static void populate(uint8_t **ready, const uint8_t *next, const uint8_t *end)
+static void populate(uint8_t **ready, const uint8_t *start, const uint8_t *next, const uint8_t *end)
 {
-	size_t size = POPULATE_BYTES;
+	size_t before = *ready > start ? (size_t)(*ready - start) : 0;
+	size_t size = before / 2 & ~(size_t)PAGE_MASK;
 
 	if (next + POPULATE_ROOM <= *ready || *ready >= end)
 		return;
+	size = size < POPULATE_MIN ? POPULATE_MIN : size > POPULATE_MAX ? POPULATE_MAX : size;
 	if (size > (size_t)(end - *ready))
 		size = (size_t)(end - *ready);
 	sys_3(madvise, *ready, size, MADV_POPULATE_WRITE);
@@ -443,9 +446,11 @@ static void populate(uint8_t **ready, const uint8_t *next, const uint8_t *end)
 
 static uint8_t *room_of(struct arena *arena)
 {
-	populate(&arena->ready[0], arena->next, arena->end);
-	populate(&arena->ready[1], (uint8_t *)(arena->exits + arena->exit_count), arena->notes);
-	populate(&arena->ready[2], arena->notes_next, arena->notes + notes_share(arena->bytes));
+	populate(&arena->ready[0], arena->start, arena->next, arena->end);
+	populate(&arena->ready[1], (uint8_t *)arena->exits,
+		 (uint8_t *)(arena->exits + arena->exit_count), arena->notes);
+	populate(&arena->ready[2], arena->notes, arena->notes_next,
+		 arena->notes + notes_share(arena->bytes));
 	return arena->next;
 }
 

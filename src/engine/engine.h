@@ -69,6 +69,7 @@ struct thread {
 	/* epoch in which it last went into the cache; 0: it has left it, and holds nothing of it */
 	uint64_t entered;
 	uint32_t targets; /* that were added since its tables were empty */
+	uint32_t displacements; /* of which others have taken their place */
 	uint32_t tid;
 	uint32_t state; /* enum thread_state; only thread_become() writes it */
 	uint32_t leave; /* enum engine_leave: why it is NATIVE */

@@ -13,6 +13,7 @@ enum {
 	PATIENCE_MS = 100, /* until it is asked whether the lock's owner is alive */
 	LOOK_MICROSECONDS = 200,
 	TARGETS_FEW = 64, /* a thread that has more gets memory for all at once */
+	DISPLACEMENTS_FEW = 32,
 };
 
 static struct thread *newest;
@@ -251,9 +252,14 @@ static size_t index_second(uint64_t pc)
 	return (pc + 729 * (pc >> 16 & 0xff)) & 0xffff;
 }
 
-/* Moves a target from the first table, where another one takes its place, to the second. */
+/*
+ * Moves a target from the first table, where another one takes its place, to the second. Not the
+ * first few times: they cost less than the page faults of a short program that would look there.
+ */
 static void target_displace(struct thread *thread, uint64_t pc, uint64_t place)
 {
+	if (++thread->displacements < DISPLACEMENTS_FEW)
+		return;
 	table(thread, THREAD_PLACES2)[index_second(pc)] = place;
 	table(thread, THREAD_TAGS2)[index_second(pc)] = ~pc;
 	thread->displaced = 1;
@@ -306,7 +312,7 @@ void thread_target_forget(struct thread *thread, uint64_t pc)
 void thread_targets_clear(struct thread *thread)
 {
 	thread->targets = 0;
-	thread->displaced = 0;
+	thread->displaced = thread->displacements = 0;
 	sys_3(madvise, table(thread, THREAD_TAGS), THREAD_PLACES - THREAD_TAGS, MADV_DONTNEED);
 	sys_3(madvise, table(thread, THREAD_TAGS2), THREAD_PLACES2 - THREAD_TAGS2, MADV_DONTNEED);
 	targets_guard(thread);
