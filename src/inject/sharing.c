@@ -12,7 +12,6 @@
 #include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/array.h"
@@ -90,14 +89,23 @@ static void exchange_end(struct sharing *sharing)
 	sharing->pid = 0;
 }
 
+/* Its stops come first, if it is held. */
+static void translator_kill(pid_t pid)
+{
+	int status = 0;
+
+	kill(pid, SIGKILL);
+	while (remote_look(pid, true, &status) == REMOTE_STOPPED)
+		remote_see(pid);
+	remote_see(pid);
+}
+
 void sharing_destroy(struct sharing *sharing)
 {
 	if (!sharing)
 		return;
-	if (sharing->pid) {
-		kill(sharing->pid, SIGKILL);
-		waitpid(sharing->pid, NULL, 0);
-	}
+	if (sharing->pid)
+		translator_kill(sharing->pid);
 	exchange_end(sharing);
 	array_deinit(&sharing->wanted);
 	free(sharing->seen);
