@@ -11,9 +11,9 @@ import unittest
 
 import lib
 
-SOME = 60
-MANY = 300
-GROWTH_KB = 100  # of the recorder's memory for each further process; its rows of the profile need some
+SOME = 150  # as much as ever is kept of processes that have ended within the last seconds
+MANY = 400
+GROWTH_KB = 200  # of the recorder's memory for each further process, which has rows in the profile; peaks differ by 100
 PERL = "my %h = map { $_ => 1 } 1 .. 500"  # some thousands of blocks and paths
 TIMES = 5
 
