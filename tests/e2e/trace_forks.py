@@ -10,8 +10,8 @@ import unittest
 
 import lib
 
-FORKS = 1500  # more than there are slots: each process has two of them
-SOME = 300
+FORKS = 4000  # more than there are slots: each process has two of them
+SOME = 1000  # memory of what has ended is kept for a second, in which so many may end
 BESIDE = 120
 KILLED = 400  # more than there are slots for requests
 
